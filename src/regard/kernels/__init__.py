@@ -1,0 +1,1 @@
+"""The same mathematics, faster; each beside the plain version it must equal."""

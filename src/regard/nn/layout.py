@@ -1,0 +1,224 @@
+"""What is in a batch, and what a mask becomes on it.
+
+`Layout` says where each token stands; `Context` is what one forward pass of a stack shares among its layers, among
+them the realised masks: each distinct mask once, from structure and host-known facts, never by inspecting a tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree
+
+from regard.errors import InputError
+from regard.mask import Causal, Everything, Mask
+
+if TYPE_CHECKING:
+    from regard.cache import Cache
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the tokens of a batch [B, T] stand.
+
+    positions: [T] or [B, T] int64, absolute. lengths: [B] valid tokens a row, the rest is padding on the right (None:
+    no padding). documents: [B, T] int64, tokens see only their own document (None: a row is one document).
+    counted: positions are simply 0 .. T-1 (known on the host, so that masks can be told by structure).
+    """
+
+    positions: Tensor
+    lengths: Tensor | None = None
+    documents: Tensor | None = None
+    counted: bool = True
+
+    @staticmethod
+    def of(
+        shape: torch.Size | tuple[int, int],
+        device: torch.device,
+        lengths: Tensor | None = None,
+        positions: Tensor | None = None,
+        documents: Tensor | None = None,
+        start: int = 0,
+    ) -> Layout:
+        """The layout of a batch of `shape` [B, T] whose first token stands at `start`.
+
+        With documents and no positions, every document counts from 0.
+        """
+        if positions is None and documents is not None:
+            positions = document_positions(documents)
+            return Layout(positions, lengths, documents, counted=False)
+        if positions is None:
+            return Layout(torch.arange(start, start + shape[1], device=device), lengths, documents, counted=start == 0)
+        return Layout(positions, lengths, documents, counted=False)
+
+    def valid(self, length: int) -> Tensor | None:
+        """[B, T] bool: True where a token is none of padding; None when there is no padding."""
+        if self.lengths is None:
+            return None
+        return torch.arange(length, device=self.lengths.device) < self.lengths[:, None]
+
+
+_pytree.register_dataclass(Layout, field_names=["positions", "lengths", "documents"], drop_field_names=["counted"])
+
+
+def document_positions(documents: Tensor) -> Tensor:
+    """[B, T] positions that restart at 0 wherever the document changes; documents are contiguous."""
+    place = torch.arange(documents.shape[1], device=documents.device).expand_as(documents)
+    starts = torch.ones_like(documents, dtype=torch.bool)
+    starts[:, 1:] = documents[:, 1:] != documents[:, :-1]
+    return place - torch.where(starts, place, 0).cummax(1).values
+
+
+@dataclass(frozen=True)
+class Visible:
+    """A realised mask. causal: the lower triangle, by flag. allowed: bool [B or 1, H or 1, T or 1, S]; True = may attend.
+
+    At most one of the two is set; neither: everything is visible. empty_rows: a query may have no key left.
+    clean: what stands in hidden slots is known to be finite, so it need not be blanked.
+    """
+
+    causal: bool = False
+    allowed: Tensor | None = None
+    empty_rows: bool = False
+    clean: bool = False
+
+    def tensor(self, queries: int, keys: int, device: torch.device) -> Tensor | None:
+        """The mask as a tensor [.., T, S], or None when everything is visible."""
+        if self.causal:
+            return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
+        return self.allowed
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What an encoder gives a decoder: hidden states [B, S, E] and where their tokens stand."""
+
+    hidden: Tensor
+    layout: Layout
+
+    def take(self, rows: Tensor) -> Memory:
+        """The memory of some rows only."""
+        layout = self.layout
+        lengths = None if layout.lengths is None else layout.lengths[rows]
+        documents = None if layout.documents is None else layout.documents[rows]
+        positions = layout.positions if layout.positions.ndim == 1 else layout.positions[rows]
+        return Memory(self.hidden[rows], Layout(positions, lengths, documents, layout.counted))
+
+
+_pytree.register_dataclass(Memory, field_names=["hidden", "layout"])
+
+
+class Context:
+    """What the layers of a stack share in one forward pass.
+
+    Args:
+        layout: of the new tokens. keys: how many keys there are (with a cache: its slots in use and the new ones).
+        mask: a run-time mask that replaces the spec's: a Mask, or a bool tensor broadcastable to [B, H, T, S].
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        queries: int,
+        memory: Memory | None = None,
+        cache: Cache | None = None,
+        mask: Mask | Tensor | None = None,
+    ) -> None:
+        self.layout, self.queries, self.memory, self.cache, self.mask = layout, queries, memory, cache, mask
+        self.start = 0 if cache is None else cache.length
+        self.keys = self.start + queries
+        self._memo: dict[Any, Any] = {}
+
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make` gives, computed once a forward pass for each key."""
+        if key not in self._memo:
+            self._memo[key] = make()
+        return self._memo[key]
+
+    @property
+    def device(self) -> torch.device:
+        return self.layout.positions.device
+
+    @property
+    def key_positions(self) -> Tensor:
+        """[S] or [B, S] int64: where the keys stand."""
+        return self.layout.positions if self.cache is None else self.cache.key_positions(self.keys)
+
+    def distances(self) -> Tensor:
+        """[T, S] or [B, 1, T, S] int64: key position minus query position."""
+
+        def make() -> Tensor:
+            q, k = self.layout.positions, self.key_positions
+            if q.ndim == 1 and k.ndim == 1:
+                return k[None, :] - q[:, None]
+            q, k = (p if p.ndim == 2 else p[None] for p in (q, k))
+            return (k[:, None, :] - q[:, :, None])[:, None]
+
+        return self.once("distances", make)
+
+    def visible(self, mask: Mask, key: str) -> Visible:
+        """The spec's mask on this batch; `key` names it in the memo."""
+        if self.mask is not None:
+            return self.once("run-time mask", lambda: self._replaced(self.mask))
+        return self.once(key, lambda: self._realise(mask))
+
+    def memory_visible(self) -> Visible:
+        """Which of the memory's tokens the queries may attend to."""
+
+        def make() -> Visible:
+            assert self.memory is not None
+            theirs = self.memory.layout
+            if theirs.documents is not None and self.layout.documents is not None:
+                same = self.layout.documents[:, :, None] == theirs.documents[:, None, :]
+                valid = theirs.valid(theirs.documents.shape[1])
+                same = same if valid is None else same & valid[:, None]
+                return Visible(allowed=same[:, None], empty_rows=True)
+            valid = theirs.valid(self.memory.hidden.shape[1])
+            return Visible() if valid is None else Visible(allowed=valid[:, None, None], clean=True)
+
+        return self.once("memory", make)
+
+    def _replaced(self, mask: Any) -> Visible:
+        if isinstance(mask, Mask):
+            return self._realise(mask)
+        # [T, S], [B, T, S] and [B, H, T, S] are accepted, with 1 wherever a dimension is shared
+        mask = mask[None, None] if mask.ndim == 2 else mask[:, None] if mask.ndim == 3 else mask
+        if mask.ndim != 4 or mask.dtype != torch.bool or mask.shape[-1] != self.keys:
+            given = f"{mask.dtype} {list(mask.shape)}"
+            raise InputError(f"mask: got {given}; give a bool tensor [T, S], [B, T, S] or [B, H, T, S], S = {self.keys}")
+        return Visible(allowed=mask, empty_rows=True, clean=self.cache is not None)
+
+    def _realise(self, mask: Mask) -> Visible:
+        layout, plain = self.layout, isinstance(mask, Causal | Everything)
+        if layout.documents is None and plain:
+            if self.cache is None and layout.counted:
+                # Right padding stands after every valid query, so a causal mask hides it from them already.
+                if isinstance(mask, Causal):
+                    return Visible(causal=True)
+                valid = layout.valid(self.queries)
+                return Visible() if valid is None else Visible(allowed=valid[:, None, None], clean=True)
+            # one new token that sees all slots in use: nothing to hide
+            if self.cache is not None and self.cache.even and self.queries == 1 and layout.lengths is None:
+                return Visible()
+        return self._from_positions(mask)
+
+    def _from_positions(self, mask: Mask) -> Visible:
+        layout = self.layout
+        q = layout.positions if layout.positions.ndim == 2 else layout.positions[None]
+        k = self.key_positions if self.key_positions.ndim == 2 else self.key_positions[None]
+        allowed = mask.allows(q[:, None, :, None], k[:, None, None, :])
+        if self.cache is not None:
+            if not self.cache.even or layout.lengths is not None:
+                allowed = allowed & self.cache.filled(self.keys)[:, None, None, :]
+        elif layout.lengths is not None:
+            allowed = allowed & layout.valid(self.queries)[:, None, None, :]  # type: ignore[index]
+        if layout.documents is not None:
+            allowed = allowed & (layout.documents[:, None, :, None] == layout.documents[:, None, None, :])
+        # A row of padding may see nothing; so may a row under a mask that hides the token itself. Padding is zeroed at
+        # the start of the stack and unused slots of a cache are zero, so these need no blanking.
+        padding_only = isinstance(mask, Causal | Everything) and layout.documents is None
+        return Visible(allowed=allowed, empty_rows=True, clean=padding_only or self.cache is not None)
