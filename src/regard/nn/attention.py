@@ -46,8 +46,9 @@ class Attend(Watchable):
         """
         if self.watched or self.softcap is not None or (self.training and self.dropout.rate > 0):
             return False
-        short = q.device.type == "cpu" and q.requires_grad and k.shape[2] <= 128
-        return not short
+        if torch.compiler.is_compiling():
+            return True  # the choice must not bind a graph to one length
+        return not (q.device.type == "cpu" and q.requires_grad and k.shape[2] <= 128)
 
     def plain(self, q: Tensor, k: Tensor, v: Tensor, visible: Visible, bias: Tensor | None) -> Tensor:
         """The definition, step by step."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard import spec
+from regard.kernels.cross_entropy import Convention, label_smoothed_nll, linear_cross_entropy
 from regard.nn.build import build_part
 from regard.nn.dropout import Dropout
 from regard.nn.ffn import ACTIVATIONS
@@ -88,3 +91,19 @@ class TokenClassifier(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         return self.out(self.dropout(hidden))
+
+
+def head_loss(
+    model: nn.Module, hidden: Tensor, labels: Tensor, eps: float = 0.0, convention: Convention = "uniform"
+) -> tuple[Tensor, Tensor]:
+    """(sum of smoothed losses, sum of -log p) of a language model's hidden states [B, T, E] for labels [B, T].
+
+    Labels of -100 do not count. Goes through the fused projection and loss where the head is a plain product.
+    """
+    tower: Any = getattr(model, "decoder", model)
+    head: LMHead = tower.lm_head
+    flat = labels.reshape(-1)
+    if head.linear:
+        prepared = head.prepare(hidden).flatten(0, -2)
+        return linear_cross_entropy(prepared, head.matrix(tower.embedding.weight), head.bias, flat, eps, convention)
+    return label_smoothed_nll(tower.head(hidden).flatten(0, -2), flat, eps, convention)

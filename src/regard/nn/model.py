@@ -56,7 +56,9 @@ class Embedding(nn.Module):
             assert ids is not None
             embeds = F.embedding(ids, self.weight)
         # the scale is rounded to the activations' dtype, as published half-precision models have it
-        x = embeds if self.scale == 1.0 else embeds * torch.tensor(self.scale, dtype=embeds.dtype).item()
+        x = embeds
+        if self.scale != 1.0:
+            x = x * torch.full((), self.scale, dtype=embeds.dtype, device=embeds.device)
         if isinstance(self.position, Learned):
             self.position.check(context.start + context.queries if context.layout.counted or context.cache else 0)
         if self.position is not None:

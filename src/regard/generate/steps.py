@@ -1,0 +1,154 @@
+"""Prefill and step: how a search asks a model for the next token's logits.
+
+A search sees B sentences with W running hypotheses each, and nothing of caches. There are two ways to hold W
+hypotheses of a sentence:
+
+- `SharedSlots`: they are W queries of one row of the cache. A token is written once and stays where it is; a boolean
+  mask says which slots are a hypothesis's own past. Choosing parents reorders only that mask: neither the cache nor the
+  encoder's memory is ever copied.
+
+        slots of one row     start | a  b | c  d | e  f         a: first step, hypothesis 0, and so on
+        hypothesis 0 (e)       #   | #  . | .  # | #  .         e continues d, which continues a
+        hypothesis 1 (f)       #   | #  . | #  . | .  #
+
+- `Rows`: a row of the cache each, reordered by `take`. For masks of the model that a visibility mask would replace
+  (windows), and for states that cannot be masked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from regard import spec
+from regard.nn.layout import Memory
+
+
+class Steps(Protocol):
+    """The next token's logits for W hypotheses of each of B sentences."""
+
+    def start(self) -> Tensor:
+        """Logits [B, 1, V] after the prompt."""
+        ...
+
+    def step(self, ids: Tensor, parents: Tensor | None = None) -> Tensor:
+        """Logits [B, W, V] after the new tokens `ids` [B, W].
+
+        parents: [B, W] which hypothesis of the step before each one continues (None: the same place; W unchanged).
+        """
+        ...
+
+    def take(self, rows: Tensor) -> None:
+        """Keeps these sentences only."""
+        ...
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What generation starts from.
+
+    ids: [B, P] right-padded, at least one token a row; lengths: [B] or None (no padding); memory: the encoded source of
+    an encoder-decoder (its decoder's prompt is the start token).
+    """
+
+    ids: Tensor
+    lengths: Tensor | None = None
+    memory: Memory | None = None
+
+    @property
+    def counts(self) -> Tensor:
+        """[B] tokens of each row."""
+        rows, width = self.ids.shape
+        return torch.full((rows,), width, device=self.ids.device) if self.lengths is None else self.lengths
+
+
+def make_steps(model: Any, prompt: Prompt, width: int, new_tokens: int) -> Steps:
+    """The way to step `model` with at most `width` hypotheses a sentence for at most `new_tokens` tokens."""
+    shared = width > 1 and can_share(model.spec)
+    return (SharedSlots if shared else Rows)(model, prompt, width, new_tokens)
+
+
+def can_share(model: spec.LanguageModel | spec.EncoderDecoder) -> bool:
+    """Whether hypotheses may share a row: every self-attention of the decoder is plainly causal."""
+    decoder = model.decoder if isinstance(model, spec.EncoderDecoder) else model
+    masks = [body.mask for _, body in spec.bodies(decoder) if isinstance(body, spec.Attention)]
+    return all(mask == spec.Causal() for mask in masks)
+
+
+class _Cached:
+    """The prompt, and the cache it fills."""
+
+    def __init__(self, model: Any, prompt: Prompt, capacity: int) -> None:
+        self.model, self.prompt, self.memory = model, prompt, prompt.memory
+        self.cache = model.new_cache(len(prompt.ids), capacity)
+
+    def _prefill(self) -> Tensor:
+        """Logits [B, 1, V] of each row's last token; the head runs on those only."""
+        hidden = self._run(self.prompt.ids, lengths=self.prompt.lengths, hidden=True)
+        last = self.prompt.counts - 1
+        rows = torch.arange(len(last), device=last.device)
+        return self.model.head(hidden[rows, last][:, None])
+
+    def _run(self, ids: Tensor, **options: Any) -> Tensor:
+        if self.memory is not None:
+            options["memory"] = self.memory
+        return self.model(ids, cache=self.cache, **options)
+
+    def take(self, rows: Tensor) -> None:
+        self.cache.take(rows)
+        self.memory = None if self.memory is None else self.memory.take(rows)
+
+
+class SharedSlots(_Cached):
+    """All hypotheses of a sentence in one row of the cache."""
+
+    def __init__(self, model: Any, prompt: Prompt, width: int, new_tokens: int) -> None:
+        # the last token is never fed
+        super().__init__(model, prompt, prompt.ids.shape[1] + width * (new_tokens - 1))
+        slots = torch.arange(prompt.ids.shape[1], device=prompt.ids.device)
+        self.visible = (slots < prompt.counts[:, None])[:, None]  # [B, W, S]: which slots are a hypothesis's own past
+        self.positions = prompt.counts  # [B]: where the next token stands
+
+    def start(self) -> Tensor:
+        return self._prefill()
+
+    def step(self, ids: Tensor, parents: Tensor | None = None) -> Tensor:
+        rows, width = ids.shape
+        past = self.visible
+        if parents is not None:
+            past = past.gather(1, parents[..., None].expand(-1, -1, past.shape[2]))
+        itself = torch.eye(width, dtype=torch.bool, device=ids.device).expand(rows, -1, -1)
+        self.visible = torch.cat((past, itself), 2)
+        positions = self.positions[:, None].expand(-1, width)
+        self.positions = self.positions + 1
+        return self._run(ids, positions=positions, mask=self.visible[:, None])
+
+    def take(self, rows: Tensor) -> None:
+        super().take(rows)
+        self.visible, self.positions = self.visible[rows], self.positions[rows]
+
+
+class Rows(_Cached):
+    """A row of the cache for each hypothesis."""
+
+    def __init__(self, model: Any, prompt: Prompt, width: int, new_tokens: int) -> None:
+        super().__init__(model, prompt, prompt.ids.shape[1] + new_tokens - 1)
+        self.width = 1
+
+    def start(self) -> Tensor:
+        return self._prefill()
+
+    def step(self, ids: Tensor, parents: Tensor | None = None) -> Tensor:
+        rows, width = ids.shape
+        if parents is not None:
+            first = torch.arange(rows, device=ids.device)[:, None] * self.width
+            super().take((first + parents).flatten())
+            self.width = width
+        return self._run(ids.reshape(-1, 1)).reshape(rows, width, -1)
+
+    def take(self, rows: Tensor) -> None:
+        beams = torch.arange(self.width, device=rows.device)
+        super().take((rows[:, None] * self.width + beams).flatten())
