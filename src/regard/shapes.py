@@ -5,6 +5,7 @@ These are ordinary functions that return ordinary specs; whatever they leave out
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 from regard import spec as S
@@ -110,6 +111,31 @@ def encoder(
     layer = _Wrap("post", norm, dropout)(attention, S.MLP(intermediate_size or 4 * hidden_size, activation))
     embedding = S.Embedding(vocab_size, S.Learned(context), norm, segments=segments, dropout=dropout)
     return S.Encoder(embedding, S.Stack(hidden_size, (layer,) * layers), heads_on_top)
+
+
+def deepnorm(model: S.EncoderDecoder) -> S.EncoderDecoder:
+    """The post-norm model with DeepNorm's residual scale alpha (arXiv:2203.00555); build it with init = "deepnorm"."""
+    constants = deepnorm_constants(len(model.encoder.stack.layers), len(model.decoder.stack.layers))
+
+    def scaled(stack: S.Stack, alpha: float) -> S.Stack:
+        layers = tuple(tuple(replace(part, scale=alpha) for part in layer) for layer in stack.layers)
+        return replace(stack, layers=layers)
+
+    encoder = replace(model.encoder, stack=scaled(model.encoder.stack, constants["encoder"][0]))
+    decoder = replace(model.decoder, stack=scaled(model.decoder.stack, constants["decoder"][0]))
+    return replace(model, encoder=encoder, decoder=decoder)
+
+
+def deepnorm_constants(encoder: int, decoder: int) -> dict[str, tuple[float, float]]:
+    """(alpha, beta) of each side with N encoder and M decoder layers (arXiv:2203.00555, figure 2)."""
+    n, m = encoder, decoder
+    if n and m:
+        return {
+            "encoder": (0.81 * (n**4 * m) ** (1 / 16), 0.87 * (n**4 * m) ** (-1 / 16)),
+            "decoder": ((3 * m) ** 0.25, (12 * m) ** -0.25),
+        }
+    layers = n or m
+    return {"encoder" if n else "decoder": ((2 * layers) ** 0.25, (8 * layers) ** -0.25)}
 
 
 SHAPES = {"encoder_decoder": encoder_decoder, "decoder": decoder, "encoder": encoder}

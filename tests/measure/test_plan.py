@@ -9,9 +9,11 @@ import sys
 import pytest
 import torch
 
-from regard import measure, shapes
+from regard import shapes
 from regard import spec as S
 from regard.errors import InputError
+from regard.measure import parameters, table
+from regard.measure import plan as measure
 from regard.measure.parameters import body_shapes, ranges
 from regard.measure.table import human, human_bytes
 from regard.nn.build import build
@@ -51,13 +53,15 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_names_and_shapes_are_those_of_the_module(name: str) -> None:
     module = build(MODELS[name], device="meta")
-    assert measure.parameter_shapes(MODELS[name]) == {n: tuple(p.shape) for n, p in module.named_parameters()}
-    parts = measure.count_parameters(MODELS[name])
-    assert sum(parts.values()) == measure.total_parameters(MODELS[name]) == sum(p.numel() for p in module.parameters())
+    assert parameters.parameter_shapes(MODELS[name]) == {n: tuple(p.shape) for n, p in module.named_parameters()}
+    parts = parameters.count_parameters(MODELS[name])
+    assert (
+        sum(parts.values()) == parameters.total_parameters(MODELS[name]) == sum(p.numel() for p in module.parameters())
+    )
 
 
 def test_parts_of_a_small_model_by_hand() -> None:
-    assert measure.count_parameters(shapes.encoder_decoder(60, 16, 2, 4, 32)) == {
+    assert parameters.count_parameters(shapes.encoder_decoder(60, 16, 2, 4, 32)) == {
         "embedding": 60 * 16,
         "encoder.attention": 2 * 4 * (16 * 16 + 16),
         "encoder.mlp": 2 * (2 * 16 * 32 + 32 + 16),
@@ -70,10 +74,10 @@ def test_parts_of_a_small_model_by_hand() -> None:
 
 
 def test_folded_shapes_name_the_layers_they_stand_for() -> None:
-    folded = measure.folded_shapes(MODELS["gpt"])
+    folded = parameters.folded_shapes(MODELS["gpt"])
     assert folded["stack.layers.0-1.attention.q.weight"] == (16, 16)
     assert not any(".layers.0." in name for name in folded)
-    odd = measure.folded_shapes(_odd_model())
+    odd = parameters.folded_shapes(_odd_model())
     assert odd["stack.layers.0.attention.q.weight"] == (48, 16)
     assert odd["stack.layers.1.attention.q.weight"] == (24, 16)
     assert ranges([0, 1, 2, 5, 7, 8]) == "0-2,5,7-8"
@@ -124,7 +128,7 @@ def test_cache_of_an_encoder_decoder_counts_the_source() -> None:
 )
 def test_claim_B11(spec: S.Model, millions: float) -> None:
     """Published: 65, 213, 110, 340, 117 and 175,000 M. The papers round; base and big depend on the vocabulary."""
-    assert round(measure.total_parameters(spec) / 1e6, 1) == millions
+    assert round(parameters.total_parameters(spec) / 1e6, 1) == millions
 
 
 def test_claim_B12() -> None:
@@ -146,7 +150,9 @@ def test_claim_B12() -> None:
 
 def test_projections_are_two_flops_a_weight_and_token() -> None:
     spec = shapes.decoder(100, 32, 2, 4, 64, bias=False, norm="rms", positions="rotary", tied_head=False)
-    weights = sum(math.prod(s) for s in measure.parameter_shapes(spec).values() if len(s) == 2) - 100 * 32  # embedding
+    weights = (
+        sum(math.prod(s) for s in parameters.parameter_shapes(spec).values() if len(s) == 2) - 100 * 32
+    )  # embedding
     cost = measure.flops(spec, 10)
     assert cost.projections + cost.head == 2 * weights * 10
     assert cost.training == 3 * cost.forward
@@ -195,7 +201,7 @@ def test_memory_adds_up() -> None:
 def test_shared_layers_cost_time_but_no_parameters() -> None:
     once = shapes.decoder(60, 16, 1, 4)
     thrice = dataclasses.replace(once, stack=dataclasses.replace(once.stack, order=(0, 0, 0)))
-    assert measure.total_parameters(thrice) == measure.total_parameters(once)
+    assert parameters.total_parameters(thrice) == parameters.total_parameters(once)
     assert measure.flops(thrice, 8).attention == 3 * measure.flops(once, 8).attention
     assert measure.kv_cache_elements(thrice, 1, 8) == 3 * measure.kv_cache_elements(once, 1, 8)
 
@@ -207,11 +213,11 @@ def test_plan_is_json_and_text() -> None:
     assert data["memory"]["training"] == made.memory.training
     assert data["flops"]["forward"] == made.flops.forward
     assert data["shapes"]["encoder.stack.layers.0-5.mlp.up.weight"] == [2048, 512]
-    shown = measure.text(made)
+    shown = table.text(made)
     assert "63,082,496" in shown and "63.1 M" in shown and "2,048 x 512" in shown
     assert "32 rows of 30 tokens, source 25" in shown
     assert max(map(len, shown.splitlines())) <= 100
-    assert "2,048 x 512" not in measure.text(made, shapes=False)
+    assert "2,048 x 512" not in table.text(made, shapes=False)
 
 
 def test_bad_sizes_are_told() -> None:
@@ -231,5 +237,5 @@ def test_numbers_for_people() -> None:
 
 
 def test_no_torch_is_needed() -> None:
-    code = "import sys, regard.measure; sys.exit('torch' in sys.modules)"
+    code = "import sys, regard.measure.plan, regard.measure.table; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -143,7 +143,7 @@ class _Search:
     def _reachable(self, sums: Tensor, length: int) -> Tensor:
         """[B] the best score that any running hypothesis of `length` tokens can still get."""
         top, penalty = sums.max(1).values, self.options.length_penalty
-        return torch.maximum(top / (length + 1) ** penalty, top / self.limits**penalty)
+        return torch.maximum(top / (length + 1) ** penalty, top / self.limits.double() ** penalty)
 
     def _advance(self, tokens: Tensor, parents: Tensor, done: Tensor) -> None:
         """Runs the model on the new tokens; first drops the finished sentences, when they are a quarter or more."""
@@ -155,7 +155,7 @@ class _Search:
             self.steps.take(keep)
             tokens, parents = tokens[keep], parents[keep]
             self.rows, self.limits = self.rows[keep], self.limits[keep]
-            self.sums, self.slots, self.prefix = self.sums[keep], self.slots[keep], self.prefix[keep % len(self.prefix)]
+            self.sums, self.slots, self.prefix = self.sums[keep], self.slots[keep], self.prefix[keep]
         self.logits = self.steps.step(tokens, parents)
 
 

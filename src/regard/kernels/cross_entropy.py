@@ -47,7 +47,7 @@ def linear_cross_entropy(
     labels: Tensor,
     eps: float = 0.0,
     convention: Convention = "uniform",
-    chunk: int = 1024,
+    chunk: int = 256,
 ) -> tuple[Tensor, Tensor]:
     """`label_smoothed_nll(hidden @ weight.T + bias, labels)` without ever holding all logits.
 
@@ -65,11 +65,33 @@ def linear_cross_entropy(
     dtype = hidden.dtype
     if torch.is_autocast_enabled(hidden.device.type):
         dtype = torch.get_autocast_dtype(hidden.device.type)
+    if not torch.is_grad_enabled():
+        return _forward_only(hidden, weight, bias, labels, eps, convention, chunk)
     right, spread = smoothing_weights(eps, weight.shape[0], convention)
     return _LinearCrossEntropy.apply(hidden, weight, bias, labels, right, spread, chunk, dtype)  # type: ignore[no-any-return]
 
 
+def _forward_only(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, eps: float, convention: Convention, chunk: int
+) -> tuple[Tensor, Tensor]:
+    parts = [
+        label_smoothed_nll(torch.nn.functional.linear(h, weight, bias), y, eps, convention)
+        for h, y in zip(hidden.split(chunk), labels.split(chunk), strict=True)
+    ]
+    loss, nll = (torch.stack(sums).sum() for sums in zip(*parts, strict=True))
+    return loss, nll
+
+
 class _LinearCrossEntropy(torch.autograd.Function):
+    """Per token, with p = softmax(logits) and the target a * one-hot + b * ones (a + K b = 1):
+
+        loss   = log-sum-exp - a * logit[label] - b * sum(logits)
+        d loss / d logits = p - a * one-hot - b
+
+    The terms in b are products with a constant, so they are added as such (sum(logits) = h . sum of W's rows) instead of
+    passing over all logits again; rows that do not count are zeroed in `hidden`, not in the logits.
+    """
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -84,46 +106,42 @@ class _LinearCrossEntropy(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         with torch.autocast(hidden.device.type, enabled=False):
             wide = torch.promote_types(dtype, torch.float32)
-            low = weight.to(dtype)
-            h_low = hidden.to(dtype)
-            needed = any(ctx.needs_input_grad[:3])
+            counted = labels != IGNORED
+            h_low, low = hidden.to(dtype).masked_fill(~counted[:, None], 0), weight.to(dtype)
+            row_sum = weight.sum(0, dtype=wide)
+            bias_sum = 0.0 if bias is None else bias.sum(dtype=wide)
+            d_hidden, d_weight = torch.empty_like(h_low), torch.zeros_like(weight, dtype=wide)
+            d_bias = None if bias is None else torch.zeros_like(bias, dtype=wide)
+            keep, index = counted.to(wide), labels.clamp(min=0)[:, None]
             loss, nll = hidden.new_zeros((), dtype=wide), hidden.new_zeros((), dtype=wide)
-            d_hidden = torch.empty_like(h_low) if needed else None
-            d_weight = torch.zeros_like(low, dtype=wide) if needed else None
-            d_bias = torch.zeros_like(bias, dtype=wide) if needed and bias is not None else None
             for start in range(0, hidden.shape[0], chunk):
-                h, target = h_low[start : start + chunk], labels[start : start + chunk]
-                counted = (target != IGNORED)[:, None]
-                logits = torch.nn.functional.linear(h, low)
-                logits = logits.to(wide) if logits.dtype != wide else logits
+                here = slice(start, start + chunk)
+                h = h_low[here]
+                logits = torch.nn.functional.linear(h, low).to(wide)
                 if bias is not None:
                     logits += bias
-                top = logits.amax(-1, keepdim=True)
-                index = target.clamp(min=0)[:, None]
-                picked, total = logits.gather(-1, index), logits.sum(-1, keepdim=True)
-                logits = logits.sub_(top).exp_()
-                normaliser = logits.sum(-1, keepdim=True)
-                lse = normaliser.log() + top
-                token_nll = (lse - picked).masked_fill_(~counted, 0)
-                classes = logits.shape[-1]
-                smooth = right * token_nll + spread * (classes * lse - total).masked_fill_(~counted, 0)
-                loss, nll = loss + smooth.sum(), nll + token_nll.sum()
-                if d_hidden is None or d_weight is None:
-                    continue
-                # d loss / d logits = (a + K b) softmax - b - a * one-hot, zero where nothing counts
-                factor = (right + spread * classes) / normaliser
-                logits.mul_(factor.masked_fill_(~counted, 0))
-                if spread:
-                    logits.sub_(counted.to(wide).mul_(spread))
-                logits.scatter_add_(-1, index, counted.to(wide).mul_(-right))
-                grad = logits.to(dtype)
-                torch.mm(grad, low, out=d_hidden[start : start + chunk])
-                d_weight += grad.mT @ h
+                picked = logits.gather(-1, index[here])[:, 0]
+                logp = torch.log_softmax(logits, -1)
+                token_nll = -logp.gather(-1, index[here])[:, 0]
+                total = h.to(wide) @ row_sum + bias_sum
+                each = token_nll + picked - right * picked - spread * total
+                loss, nll = loss + keep[here] @ each, nll + keep[here] @ token_nll
+                grad = logp.exp_()
+                grad.scatter_add_(-1, index[here], grad.new_full((grad.shape[0], 1), -right))
                 if d_bias is not None:
-                    d_bias += logits.sum(0)
-            if needed:
-                ctx.save_for_backward(d_hidden, d_weight, d_bias)
-                ctx.dtypes = hidden.dtype, weight.dtype, None if bias is None else bias.dtype
+                    d_bias += keep[here] @ grad
+                grad = grad.to(dtype)
+                torch.mm(grad, low, out=d_hidden[here])
+                if dtype == wide:
+                    d_weight.addmm_(grad.mT, h)
+                else:
+                    d_weight += grad.mT @ h
+            d_hidden = (d_hidden - spread * row_sum).masked_fill_(~counted[:, None], 0)
+            d_weight -= spread * h_low.sum(0, dtype=wide)
+            if d_bias is not None:
+                d_bias -= spread * keep.sum()
+            ctx.save_for_backward(d_hidden, d_weight, d_bias)
+            ctx.dtypes = hidden.dtype, weight.dtype, None if bias is None else bias.dtype
             ctx.mark_non_differentiable(nll)
             return loss, nll
 

@@ -1,7 +1,7 @@
 """What a model will cost, before anything runs: parameters, bytes and FLOPs, from the spec alone.
 
 Letters: B batch, T target (or only) tokens a row, S source tokens a row, H heads, K kv heads, D head size, E hidden
-size, I intermediate size, V vocabulary. One multiply-add counts as 2 FLOPs; a backward pass costs twice its forward pass.
+size, I intermediate size, V vocabulary. One multiply-add is 2 FLOPs; a backward pass costs twice its forward pass.
 """
 
 from __future__ import annotations

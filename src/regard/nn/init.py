@@ -13,6 +13,7 @@ from regard.errors import InputError
 from regard.nn.linear import Linear
 from regard.nn.norm import LayerNorm, RMSNorm
 from regard.nn.position import Learned, RelativeBias
+from regard.shapes import deepnorm_constants
 
 Scheme = Callable[[nn.Module, torch.Generator | None], None]
 RESIDUAL_ROLES = ("out", "down")  # projections that write to the residual stream
@@ -79,18 +80,6 @@ def deepnorm(model: nn.Module, generator: torch.Generator | None) -> None:
 SCHEMES: dict[str, Scheme] = {
     "xavier": xavier, "gpt2": gpt2, "truncated_normal": truncated_normal, "deepnorm": deepnorm,
 }  # fmt: skip
-
-
-def deepnorm_constants(encoder: int, decoder: int) -> dict[str, tuple[float, float]]:
-    """(alpha, beta) for each side with N encoder and M decoder layers (arXiv:2203.00555, figure 2)."""
-    n, m = encoder, decoder
-    if n and m:
-        return {
-            "encoder": (0.81 * (n**4 * m) ** (1 / 16), 0.87 * (n**4 * m) ** (-1 / 16)),
-            "decoder": ((3 * m) ** 0.25, (12 * m) ** -0.25),
-        }
-    layers = n or m
-    return {"encoder" if n else "decoder": ((2 * layers) ** 0.25, (8 * layers) ** -0.25)}
 
 
 def _weights(model: nn.Module):  # type: ignore[no-untyped-def]

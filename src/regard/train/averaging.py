@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
+
+from regard.hub import read_tensors
 
 
 class EMA:
@@ -58,7 +59,7 @@ def average(files: Sequence[Path]) -> dict[str, Tensor]:
     sums: dict[str, Tensor] = {}
     dtypes: dict[str, torch.dtype] = {}
     for file in files:
-        tensors = load_file(file)
+        tensors = read_tensors(file)
         if sums and tensors.keys() != sums.keys():
             raise ValueError(f"{file}: other tensor names than {files[0]}")
         for name, tensor in tensors.items():

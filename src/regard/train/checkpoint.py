@@ -27,11 +27,12 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from regard.errors import FailureError, InputError
 from regard.files import sync
+from regard.hub import named_tensors_in_place, read_tensors
 
 MARKER = "COMPLETE"
 Tell = Callable[[str], None]
@@ -49,19 +50,15 @@ class Checkpoint:
     def tensors(self, name: str) -> dict[str, Tensor]:
         """The tensors of one file ("model", "optimizer", "generators", "ema"); empty where the file is not there."""
         file = self.path / f"{name}.safetensors"
-        if not file.exists():
-            return {}
-        try:
-            return load_file(file)
-        except (SafetensorError, OSError) as error:
-            raise InputError(f"{file}: damaged ({error}); delete {self.path} to go on from the one before") from error
+        return read_tensors(file) if file.exists() else {}
 
     def state(self) -> dict[str, Any]:
         """The content of state.json."""
         try:
             state = json.loads((self.path / "state.json").read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise InputError(f"{self.path}/state.json: damaged ({error}); delete {self.path} and resume again") from error
+            problem = f"{self.path}/state.json: damaged ({error}); delete {self.path} and resume again"
+            raise InputError(problem) from error
         assert isinstance(state, dict)
         return state
 
@@ -85,7 +82,6 @@ def save(
         FailureError: the disk is full or the folder cannot be written; what was there before stays.
     """
     temporary, final = folder / f".step-{step}.tmp", folder / f"step-{step}"
-    old = folder / f".step-{step}.old.tmp"
     try:
         remove(temporary)
         temporary.mkdir(parents=True)
@@ -103,12 +99,14 @@ def save(
         (temporary / MARKER).write_text(json.dumps(marker), encoding="utf-8")
         sync(temporary / MARKER)
         sync(temporary)
-        if final.exists():  # the same step again: an incomplete one, or another run's
-            remove(old)
-            os.rename(final, old)
+        if final.exists():  # the same step again: at every moment one of the two is whole and in its place
+            beside = folder / f"step-{step}.{serial}"
+            os.rename(temporary, beside)
+            sync(folder)
+            remove(final)
+            temporary = beside
         os.rename(temporary, final)
         sync(folder)
-        remove(old)
     except (OSError, SafetensorError) as error:
         remove(temporary)
         reason = getattr(error, "strerror", None) or error
@@ -120,14 +118,15 @@ def save(
 
 def complete(folder: Path, tell: Tell | None = None) -> list[Checkpoint]:
     """The complete checkpoints of a folder, oldest first; `tell` gets a message for each one that is not complete."""
-    found = []
-    for path in folder.glob("step-*") if folder.is_dir() else ():
+    found: dict[int, Checkpoint] = {}
+    for path in sorted(folder.glob("step-*")) if folder.is_dir() else ():
         problem, checkpoint = _read(path)
-        if checkpoint is not None:
-            found.append(checkpoint)
-        elif tell is not None:
-            tell(f"skipping {path}: {problem}")
-    return sorted(found, key=lambda c: c.serial)
+        if checkpoint is None:
+            if tell is not None:
+                tell(f"skipping {path}: {problem}")
+        elif checkpoint.step not in found or found[checkpoint.step].serial < checkpoint.serial:
+            found[checkpoint.step] = checkpoint  # of two for one step (a kill while one replaced the other) the newer
+    return sorted(found.values(), key=lambda c: c.serial)
 
 
 def _read(path: Path) -> tuple[str, Checkpoint | None]:
@@ -156,59 +155,32 @@ def best(checkpoints: Iterable[Checkpoint], count: int = 1) -> list[Checkpoint]:
 
 
 def rotate(folder: Path, keep: int, keep_best: int = 1) -> None:
-    """Deletes all complete checkpoints but the `keep` saved last and the `keep_best` best; leftovers of killed saves too.
+    """Deletes all complete checkpoints but the `keep` saved last and the `keep_best` best.
 
-    To be called after a successful save. At least the newest one always stays.
+    Leftovers of killed saves go too. To be called after a successful save. At least the newest one always stays.
     """
     found = complete(folder)
     kept = {c.path for c in found[-max(keep, 1) :]} | {c.path for c in best(found, keep_best)}
-    for checkpoint in found:
-        if checkpoint.path not in kept:
-            # without its marker it is no checkpoint any more, even when the deletion is interrupted
-            (checkpoint.path / MARKER).unlink()
-            remove(checkpoint.path)
+    for path in folder.glob("step-*"):
+        # a damaged checkpoint that has its marker is left for people to look at
+        if path not in kept and (_read(path)[1] is not None or not (path / MARKER).exists()):
+            remove(path)
     for leftover in folder.glob(".step-*.tmp"):
         remove(leftover)
-    for path in folder.glob("step-*"):
-        if not (path / MARKER).exists():
-            remove(path)
 
 
 def remove(path: Path) -> None:
-    """Deletes a folder if it is there."""
+    """Deletes a folder if it is there; its marker first, so that it is no checkpoint even if this is interrupted."""
+    (path / MARKER).unlink(missing_ok=True)
     shutil.rmtree(path, ignore_errors=True)
 
 
-def model_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """Parameters and persistent buffers by their first name; a tied tensor comes once."""
-    out: dict[str, Tensor] = {}
-    seen: set[int] = set()
-    for name, tensor in model.state_dict(keep_vars=True).items():
-        if id(tensor) not in seen:
-            seen.add(id(tensor))
-            out[name] = tensor.detach()
-    return out
-
-
 @torch.no_grad()
-def load_model(model: nn.Module, tensors: Mapping[str, Tensor], where: str = "checkpoint") -> None:
-    """Copies tensors into the model, strictly.
-
-    Raises:
-        InputError: names or shapes that do not fit, all of them listed.
-    """
-    own = model_tensors(model)
-    problems = [f"{name} is missing" for name in own if name not in tensors]
-    problems += [f"{name} is unknown" for name in tensors if name not in own]
-    problems += [
-        f"{name} has shape {list(tensors[name].shape)}, the model's is {list(t.shape)}"
-        for name, t in own.items()
-        if name in tensors and tensors[name].shape != t.shape
-    ]
-    if problems:
-        raise InputError(f"{where} is of another model: {'; '.join(problems)}; use the recipe it was made with")
-    for name, tensor in own.items():
-        tensor.copy_(tensors[name])
+def fill(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Copies tensors into the parameters (and buffers) of these names."""
+    places = named_tensors_in_place(model)
+    for name, tensor in tensors.items():
+        places[name].copy_(tensor)
 
 
 class Generators:

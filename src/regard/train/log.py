@@ -14,7 +14,7 @@ class Log:
     """One JSON object a line: {"event": "train" | "valid" | ..., "update": N, ...}; numbers go to TensorBoard too."""
 
     def __init__(self, folder: Path, tensorboard: bool = True, resumed: int | None = None) -> None:
-        """resumed: the update from which the run goes on; later lines of an earlier attempt are cut off. None: afresh."""
+        """resumed: the update from which the run goes on; later lines of an earlier attempt are cut. None: afresh."""
         self.path = folder / "log.jsonl"
         folder.mkdir(parents=True, exist_ok=True)
         kept = [] if resumed is None else [line for line in read(self.path) if line.get("update", 0) <= resumed]

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import FailureError, InputError
+from regard.hub import WEIGHTS, load_tensors, named_tensors
 from regard.train import checkpoint
 from regard.train.averaging import EMA
 from regard.train.config import TrainConfig
@@ -90,9 +91,10 @@ class Trainer:
     """Everything a run needs, and the loop.
 
     Args:
-        rescore: called with the model (in eval mode, averaged where there is an EMA); gives more figures of an evaluation,
-            such as {"bleu": ...}.
+        rescore: called with the model (in eval mode, averaged where there is an EMA); gives more figures of an
+            evaluation, such as {"bleu": ...}.
         extras: writes the model's config and tokenizer into a checkpoint's folder.
+        identity: plain JSON that tells data and tokenizer apart; a checkpoint with another one is refused.
     """
 
     def __init__(
@@ -111,7 +113,9 @@ class Trainer:
         extras: Callable[[Path], None] | None = None,
         hidden_size: int = 1,
         display: Display | None = None,
+        identity: dict[str, Any] | None = None,
     ) -> None:
+        self.identity = identity or {}
         self.model, self.objective, self.optimizer, self.batches = model, objective, optimizer, batches
         self.folder, self.config, self.schedule, self.peak = folder, config, schedule, peak
         self.valid, self.rescore, self.extras, self.hidden_size = valid, rescore, extras, hidden_size
@@ -171,11 +175,15 @@ class Trainer:
         """The batches of each update: `accumulate` of them, fewer at the end of an epoch, none left over."""
         window: list[Any] = []
         for batch in self.batches:
-            window.append(batch.to(self.device) if self.device.type != "cpu" else batch)
+            window.append(self.here(batch))
             self.state.drawn += 1
             if len(window) == self.config.accumulate or self.state.drawn % self.batches.batches_per_epoch == 0:
                 yield window
                 window = []
+
+    def here(self, batch: Any) -> Any:
+        """The batch on the model's device."""
+        return batch if self.device.type == "cpu" else batch.to(self.device)
 
     def accumulate(self, window: list[Any], interval: Interval) -> Tensor:
         """Leaves in .grad the gradient of: sum of losses / number of counted tokens, both over the whole window."""
@@ -218,7 +226,7 @@ class Trainer:
             self.ema.update()
         return True
 
-    # ---- when ----------------------------------------------------------------------------------------------------------
+    # ---- when --------------------------------------------------------------------------------------------------------
 
     def due(self, every: int) -> bool:
         return every > 0 and self.state.update % every == 0
@@ -276,7 +284,7 @@ class Trainer:
             total = math.ceil(self.state.update / done) if done > 0 and self.state.update else 10**9
         return learning_rate(self.schedule, self.state.update + 1, self.peak, total or 0, self.hidden_size)
 
-    # ---- telling, checking, evaluating ---------------------------------------------------------------------------------
+    # ---- telling, checking, evaluating -------------------------------------------------------------------------------
 
     def report(self, interval: Interval) -> None:
         figures = interval.figures() | {"lr": self.rate, "seconds": self.seconds, "skipped": self.state.skipped}
@@ -297,7 +305,8 @@ class Trainer:
             if self.state.first_loss is None:
                 self.state.first_loss = loss
             if loss > self.config.explode * self.state.first_loss:
-                raise self.failure(f"the loss {loss:.4g} has exploded (it began at {self.state.first_loss:.4g})", number, ids)
+                began = self.state.first_loss
+                raise self.failure(f"the loss {loss:.4g} has exploded (it began at {began:.4g})", number, ids)
         self.unchecked.clear()
 
     def failure(self, problem: str, update: int, ids: tuple[int, ...]) -> FailureError:
@@ -316,8 +325,9 @@ class Trainer:
         was_training = self.model.training
         self.model.eval()
         for batch in batches:
+            batch = self.here(batch)
             with self.precision.autocast():
-                interval.add(self.objective(self.model, batch.to(self.device) if self.device.type != "cpu" else batch), batch)
+                interval.add(self.objective(self.model, batch), batch)
         self.model.train(was_training)
         return {name: total.item() / max(1, interval.counts[name]) for name, total in interval.sums.items()}
 
@@ -343,19 +353,20 @@ class Trainer:
         if not self.display.quiet:
             self.display.say(f"update {self.state.update}: validation {shown}")
 
-    # ---- saving and resuming ---------------------------------------------------------------------------------------------
+    # ---- saving and resuming -----------------------------------------------------------------------------------------
 
     def save(self) -> None:
         """Writes a checkpoint, then deletes old ones; does nothing where this update's is there already."""
         self.check()
         newest = checkpoint.latest(self.checkpoints)
         if newest is not None and newest.step == self.state.update and newest.score == self.score:
+            self.rotate()
             return
         self.state.seconds = self.seconds
         assert self.log is not None
         self.log.sync()
         tensors = {
-            "model": checkpoint.model_tensors(self.model),
+            "model": named_tensors(self.model),
             "optimizer": optimizer_tensors(self.optimizer),
             "generators": self.generators.tensors(),
             "ema": {} if self.ema is None else self.ema.shadow,
@@ -364,16 +375,25 @@ class Trainer:
             "counters": asdict(self.state),
             "batches": self.batches.state_dict(),
             "scaler": self.precision.state_dict(),
+            "identity": self.identity,
             "ema_updates": 0 if self.ema is None else self.ema.updates,
         }
         checkpoint.save(self.checkpoints, self.state.update, tensors, state, self.score, self.extras)
+        self.rotate()
+
+    def rotate(self) -> None:
+        """Deletes checkpoints that neither a resume nor the final average needs."""
         keep_best = max(1, self.config.average if self.config.average_of == "best" else 0)
         checkpoint.rotate(self.checkpoints, max(self.config.keep, self.config.average), keep_best)
 
     def load(self, saved: checkpoint.Checkpoint) -> None:
         """Takes everything up again where a checkpoint left it."""
         state = saved.state()
-        checkpoint.load_model(self.model, saved.tensors("model"), str(saved.path))
+        if state.get("identity", {}) != self.identity:
+            raise InputError(
+                f"{saved.path} was made with other data or another tokenizer; resume with the same, or start a new run"
+            )
+        load_tensors(self.model, saved.path / WEIGHTS)
         try:
             load_optimizer(self.optimizer, saved.tensors("optimizer"))
             self.batches.load_state_dict(state["batches"])
@@ -386,5 +406,6 @@ class Trainer:
             # last: nothing above may draw a random number after this
             self.generators.load(saved.tensors("generators"))
         except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"{saved.path}: does not fit this recipe ({error}); use the one it was made with") from error
+            problem = f"{saved.path}: does not fit this recipe ({error}); use the one it was made with"
+            raise InputError(problem) from error
         self.score = saved.score

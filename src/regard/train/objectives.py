@@ -19,7 +19,9 @@ from regard.nn.heads import head_loss
 
 Losses = dict[str, tuple[Tensor, int, float]]
 
-__all__ = ["IGNORED", "CausalLM", "Losses", "Objective", "Seq2Seq", "TokenBatch", "label_smoothed_nll", "seq2seq_inputs"]
+__all__ = [
+    "IGNORED", "CausalLM", "Losses", "Objective", "Seq2Seq", "TokenBatch", "label_smoothed_nll", "seq2seq_inputs",
+]  # fmt: skip
 
 
 class Objective(Protocol):

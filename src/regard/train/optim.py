@@ -13,9 +13,11 @@ from regard.values import FieldError
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """The [optimizer] table. "adam" (arXiv:1412.6980) adds weight decay to the gradient, "adamw" (arXiv:1711.05101)
-    to the weight; it acts on matrices only, never on norms and biases. The defaults of betas and eps are those of the 2017
-    Transformer."""
+    """The [optimizer] table.
+
+    "adam" (arXiv:1412.6980) adds weight decay to the gradient, "adamw" (arXiv:1711.05101) to the weight; it acts on
+    matrices only, never on norms and biases. The defaults of betas and eps are those of the 2017 Transformer.
+    """
 
     kind: Literal["adam", "adamw"] = "adam"
     lr: float = 7e-4

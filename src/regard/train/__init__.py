@@ -1,0 +1,1 @@
+"""Training: recipes, objectives, optimizers, schedules, checkpoints and the loop."""

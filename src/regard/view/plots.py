@@ -1,0 +1,314 @@
+"""Pictures with matplotlib: attention heat maps and loss curves.
+
+matplotlib is imported when a picture is made, and only its Agg and SVG canvases: no window, no pyplot, no settings
+changed outside. Colours are told apart by colour-blind readers (a single-hue scale; Okabe and Ito's palette).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard.errors import InputError
+from regard.files import atomic_write
+from regard.view import fonts
+from regard.view.maps import PICTURE, Maps, Place, grouped
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SUFFIXES = (".png", ".svg")
+DPI = 150
+HIDDEN = "#e6e6e6"
+NO_FONT = "No installed font shows some characters, so they are written as code points (U+...): install Noto Sans CJK."
+
+# ---- attention ------------------------------------------------------------------------------------------------------
+
+
+def heat_maps(
+    kinds: Sequence[Maps], path: str | os.PathLike[str], title: str = "", notes: Sequence[str] = ()
+) -> list[str]:
+    """Draws all maps into one PNG or SVG file: a block a kind, a row a layer, a column a head, tokens on both axes.
+
+    Long axes are grouped (`maps.grouped`). All maps share one colour scale; what is exactly 0 (hidden by the mask) is grey.
+
+    Returns:
+        All notes that stand in the picture: the given ones and what had to be changed to draw it.
+
+    Raises:
+        InputError: another suffix than .png or .svg.
+    """
+    path = _checked(path)
+    notes = list(notes)
+    small = []
+    for maps in kinds:
+        fitted, more = grouped(maps, PICTURE.side)
+        notes += more
+        small.append(_labelled(fitted))
+    shown = [title, *(label for maps in small for label in (*maps.rows, *maps.columns))]
+    families, missing = fonts.families(shown)
+    if path.suffix.lower() == ".svg":
+        missing = set()  # text stays text, and the reader's computer has its own fonts
+    elif missing:
+        notes.append(NO_FONT)
+        title, small = fonts.escaped(title, missing), [_escaped(maps, missing) for maps in small]
+    if any((weights == 0).any() for maps in small for weights in maps.weights.values()):
+        notes.append("Grey: the weight is exactly 0 (hidden by the mask).")
+    with _style(families):
+        blocks = [_Block(maps, len(kinds)) for maps in small]
+        _save(_heat_figure(blocks, title, notes), path)
+    return notes
+
+
+class _Block:
+    """The sizes, in inches, of one kind's grid of panels."""
+
+    LEFT, TITLE, GAP = 0.62, 0.5, 0.14  # room for axis name and layer names, for kind and head names, between panels
+
+    def __init__(self, maps: Maps, kinds: int) -> None:
+        self.maps, self.layers, self.heads = maps, maps.layers, maps.heads
+        rows, columns = len(maps.rows), len(maps.columns)
+        room = min(22.0 / len(self.heads) - self.GAP, 7.0) / columns, min(66.0 / kinds / len(self.layers), 7.0) / rows
+        self.cell = max(min(0.24, *room), 0.008)
+        self.panel = max(self.cell * columns, 0.42), max(self.cell * rows, 0.1)
+        self.font = min(max(self.cell * 72 * 0.62, 4.5), 9.0)
+        self.every = max(1, math.ceil(self.font * 1.15 / 72 / self.cell))  # labels that would overlap are left out
+        self.labels = tuple(max(map(fonts.width, part)) * self.font / 72 + 0.06 for part in (maps.rows, maps.columns))
+        self.width = self.LEFT + self.labels[0] + len(self.heads) * (self.panel[0] + self.GAP)
+        self.height = self.TITLE + len(self.layers) * (self.panel[1] + self.GAP) + self.labels[1] + 0.32
+
+    def corner(self, layer: str, head: int) -> tuple[float, float]:
+        """Left edge, and top edge downwards, of a panel in the block."""
+        x = self.LEFT + self.labels[0] + self.heads.index(head) * (self.panel[0] + self.GAP)
+        return x, self.TITLE + self.layers.index(layer) * (self.panel[1] + self.GAP)
+
+
+def _heat_figure(blocks: list[_Block], title: str, notes: list[str]) -> Figure:
+    import textwrap
+
+    from matplotlib.figure import Figure
+
+    width = max(6.5, *(block.width for block in blocks)) + 0.9
+    lines = [line for note in notes for line in textwrap.wrap(note, max(60, int(width * 15)))]
+    head = textwrap.wrap(title, max(30, int(width * 9.5)), max_lines=3, placeholder=" …")
+    top, bottom = 0.2 + 0.24 * len(head), 0.15 + 0.17 * len(lines)
+    height = top + sum(block.height for block in blocks) + bottom
+    figure = Figure(figsize=(width, height))
+
+    def axes(left: float, down: float, wide: float, high: float) -> Any:
+        return figure.add_axes((left / width, 1 - (down + high) / height, wide / width, high / height))
+
+    def text(left: float, down: float, words: str, **options: Any) -> None:
+        figure.text(left / width, 1 - down / height, words, parse_math=False, **options)
+
+    text(0.12, 0.12, "\n".join(head), va="top", fontsize=12, fontweight="bold")
+    text(0.12, height - 0.08, "\n".join(lines), va="bottom", fontsize=7.5, color="#444444")
+    scale, clipped = _scale(blocks)
+    down, image = top, None
+    for block in blocks:
+        text(0.12, down + 0.05, block.maps.kind, va="top", fontsize=10.5, fontweight="bold")
+        for place, weights in block.maps.weights.items():
+            left, below = block.corner(place.row, place.head)
+            panel = axes(left, down + below, *block.panel)
+            image = _panel(panel, block, place, weights, scale)
+        middle = down + block.TITLE + (block.height - block.TITLE - block.labels[1] - 0.32) / 2
+        text(0.12, middle, block.maps.row_axis, rotation=90, va="center", ha="left", fontsize=8)
+        left = block.LEFT + block.labels[0]
+        text(left, down + block.height - 0.3, block.maps.column_axis, va="center", ha="left", fontsize=8)
+        down += block.height
+    bar = axes(width - 0.78, top + 0.62, 0.14, min(2.5, height - top - bottom - 0.9))
+    figure.colorbar(image, cax=bar, extend="max" if clipped else "neither")
+    bar.tick_params(labelsize=7.5)
+    bar.set_title("weight\n(a row adds\nup to 1)", fontsize=7.5, loc="left", pad=5)
+    return figure
+
+
+def _scale(blocks: list[_Block]) -> tuple[float, bool]:
+    """The weight of the darkest colour, and whether a few cells lie above it: in long texts most weights are small."""
+    weights = np.concatenate([w.ravel() for block in blocks for w in block.maps.weights.values()])
+    seen = weights[weights > 0]
+    high = float(np.percentile(seen, 99.5)) if seen.size else 1.0
+    scale = 1.0 if high > 0.5 else max(0.05, math.ceil(high * 20) / 20)
+    return scale, bool((weights > scale + 1e-3).any())
+
+
+def _panel(axes: Any, block: _Block, place: Place, weights: Any, scale: float) -> Any:
+    from matplotlib import colormaps
+
+    colours = colormaps["Blues"].with_extremes(bad=HIDDEN)
+    seen = np.ma.masked_equal(weights, 0.0)
+    image = axes.imshow(seen, cmap=colours, vmin=0, vmax=scale, aspect="auto", interpolation="none")
+    axes.spines[:].set(linewidth=0.4, color="#888888")
+    axes.tick_params(length=1.5, width=0.4, pad=1.5, labelsize=block.font)
+    first, last = place.head == block.heads[0], place.row == block.layers[-1]
+    for axis, labels, visible, options in (
+        (axes.yaxis, block.maps.rows, first, {}),
+        (axes.xaxis, block.maps.columns, last, {"rotation": 90}),
+    ):
+        ticks = range(0, len(labels), block.every)
+        axis.set_ticks(ticks, [labels[i] if visible else "" for i in ticks], parse_math=False, **options)
+    if place.row == block.layers[0]:
+        axes.set_title(f"head {place.head}", fontsize=8, pad=3)
+    if first:
+        here = -(block.labels[0] + 0.12) / block.panel[0]
+        axes.text(here, 0.5, place.row, transform=axes.transAxes, rotation=90, va="center", ha="right", fontsize=8)
+    return image
+
+
+def _labelled(maps: Maps) -> Maps:
+    return replace(maps, rows=tuple(map(fonts.label, maps.rows)), columns=tuple(map(fonts.label, maps.columns)))
+
+
+def _escaped(maps: Maps, missing: set[str]) -> Maps:
+    rows, columns = (tuple(fonts.escaped(t, missing) for t in labels) for labels in (maps.rows, maps.columns))
+    return replace(maps, rows=rows, columns=columns)
+
+
+# ---- loss -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What a log says about one quantity: steps ascending, with its value at each."""
+
+    steps: list[int]
+    values: list[float]
+
+
+def read_curves(log: str | os.PathLike[str]) -> dict[str, Curve]:
+    """The curves of a run's log.jsonl: -log p a token in training and validation, and the learning rate.
+
+    A half-written last line and values that are not finite numbers are left out; a step that was logged twice (a
+    resumed run) counts as it was logged last.
+
+    Raises:
+        InputError: there is no such file.
+    """
+    from regard.train.log import read
+
+    if not Path(log).is_file():
+        raise InputError(f"loss curve: there is no log {log}; give the log.jsonl of a run")
+    found: dict[str, dict[int, float]] = {"train": {}, "valid": {}, "learning_rate": {}}
+    for line in read(Path(log)):
+        step = line.get("update")
+        pairs = {
+            "train": line.get("nll", line.get("loss")) if line.get("event") == "train" else None,
+            "valid": line.get("nll", line.get("loss")) if line.get("event") == "valid" else None,
+            "learning_rate": line.get("lr") if line.get("event") == "train" else None,
+        }
+        for name, value in pairs.items():
+            if isinstance(step, int) and isinstance(value, int | float) and math.isfinite(value):
+                found[name][step] = value
+    return {name: Curve(sorted(c), [c[step] for step in sorted(c)]) for name, c in found.items() if c}
+
+
+def loss_curve(
+    curves: dict[str, Curve], path: str | os.PathLike[str], title: str = "Training", unit: str = "nats a token"
+) -> None:
+    """Draws training and validation loss over the steps and, below, the learning rate, as PNG or SVG.
+
+    Args:
+        curves: any of "train", "valid" and "learning_rate".
+
+    Raises:
+        InputError: nothing to draw, or another suffix than .png or .svg.
+    """
+    path = _checked(path)
+    if not any(curves.get(name) and curves[name].steps for name in ("train", "valid")):
+        raise InputError("loss curve: there is no loss to draw yet; train for some steps first")
+    families, missing = fonts.families([title])
+    with _style(families):
+        _save(_loss_figure(curves, fonts.escaped(title, missing), unit), path)
+
+
+def _loss_figure(curves: dict[str, Curve], title: str, unit: str) -> Figure:
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    rate = curves.get("learning_rate")
+    figure = Figure(figsize=(7.5, 5.2 if rate else 4.2), layout="constrained")
+    heights = [3, 1] if rate else [1]
+    rows = figure.subplots(len(heights), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
+    figure.suptitle(title, fontsize=12, fontweight="bold", parse_math=False)
+    top = rows[0]
+    train, valid = curves.get("train"), curves.get("valid")
+    if train and train.steps:
+        dots = "o" if len(train.steps) == 1 else None
+        top.plot(train.steps, train.values, color="#56B4E9", lw=0.8, alpha=0.6, marker=dots)
+        smooth = _smoothed(train.values)
+        top.plot(train.steps, smooth, color="#0072B2", lw=1.8, label="training (running median)")
+    if valid and valid.steps:
+        top.plot(valid.steps, valid.values, color="#D55E00", lw=1.4, ls="--", marker="o", ms=4, label="validation")
+        best = int(np.argmin(np.nan_to_num(valid.values, nan=np.inf)))
+        label = f"best validation: {valid.values[best]:.3f} at step {valid.steps[best]:,}"
+        top.plot(valid.steps[best], valid.values[best], "D", ms=8, mfc="none", color="#000000", label=label)
+    _limit(top, [c.values for c in (train, valid) if c])
+    top.set_ylabel(f"loss ({unit})")
+    top.legend(frameon=False, fontsize=9)
+    if rate:
+        rows[1].plot(rate.steps, rate.values, color="#009E73", lw=1.5, marker="o" if len(rate.steps) == 1 else None)
+        rows[1].set_ylabel("learning rate")
+        rows[1].set_ylim(bottom=0)
+        rows[1].ticklabel_format(axis="y", style="sci", scilimits=(-2, 3))
+    rows[-1].set_xlabel("step (updates of the weights)")
+    rows[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
+    for axes in rows:
+        axes.grid(color="#dddddd", lw=0.6)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _smoothed(values: list[float]) -> list[float]:
+    """Running median over 2 % of the points (at least 5): a single spike does not move it."""
+    half = max(2, len(values) // 100)
+    return [float(np.nanmedian(values[max(0, i - half) : i + half + 1])) for i in range(len(values))]
+
+
+def _limit(axes: Any, series: list[list[float]]) -> None:
+    """Keeps a few exploded steps from flattening the rest of the curve."""
+    values = np.array([v for s in series for v in s if math.isfinite(v)])
+    if len(values) < 20:
+        return
+    low, high, most = values.min(), np.percentile(values, 98), values.max()
+    if most - low > 4 * (high - low) > 0:
+        axes.set_ylim(low - 0.05 * (high - low), high + 0.3 * (high - low))
+
+
+# ---- both -----------------------------------------------------------------------------------------------------------
+
+
+def _checked(path: str | os.PathLike[str]) -> Path:
+    path = Path(path)
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(f"cannot draw {path.name}: the name must end in {' or '.join(SUFFIXES)}")
+    return path
+
+
+@contextlib.contextmanager
+def _style(families: list[str]) -> Iterator[None]:
+    """Our settings while the block runs; the caller's own are left as they were."""
+    import matplotlib
+
+    ours = {"font.family": families, "svg.fonttype": "none", "svg.hashsalt": "regard", "image.composite_image": False}
+    with warnings.catch_warnings(), matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(ours)
+        # in an SVG file, glyphs that are not here are drawn by the reader's fonts
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
+
+
+def _save(figure: Figure, path: Path) -> None:
+    kind = path.suffix.lower()[1:]
+    metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
+    with atomic_write(path) as temporary:
+        figure.savefig(temporary, format=kind, dpi=DPI, metadata=metadata)

@@ -1,0 +1,75 @@
+"""Folders of our own layout: what is damaged is told in one line, and nothing is half written."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+import regard
+from regard import shapes
+from regard.errors import InputError
+from regard.hub import CONFIG, WEIGHTS, read_tensors, write_tensors
+
+
+@pytest.fixture
+def saved(tmp_path):
+    model = regard.build(shapes.encoder_decoder(50, 32, 2, 4, 64))
+    regard.save(model, tmp_path)
+    return model, tmp_path
+
+
+def test_a_tied_table_is_stored_once_and_shared_after_loading(saved):
+    model, folder = saved
+    names = read_tensors(folder / WEIGHTS).keys()
+    assert sum("tokens.weight" in n for n in names) == 1
+    again = regard.load(folder)
+    assert again.encoder.embedding.weight is again.decoder.embedding.weight
+    assert not again.training and again.tokenizer is None
+    assert torch.equal(again.decoder.embedding.weight, model.decoder.embedding.weight)
+
+
+def test_dtype_and_default(saved):
+    assert regard.load(saved[1]).dtype == torch.float32
+    assert regard.load(saved[1], dtype=torch.bfloat16).dtype == torch.bfloat16
+
+
+def test_fault_W3_missing_unexpected_and_misshapen_tensors_are_listed(saved):
+    tensors = read_tensors(saved[1] / WEIGHTS)
+    first = sorted(tensors)[0]
+    tensors["stranger"] = tensors.pop(first)
+    last = sorted(tensors)[-2]
+    tensors[last] = torch.zeros(3)
+    write_tensors(saved[1] / WEIGHTS, tensors)
+    with pytest.raises(InputError, match=f"missing: {first}; unexpected: stranger; wrong shape: {last} is .3."):
+        regard.load(saved[1])
+
+
+@pytest.mark.parametrize("keep", [0, 5, 100, -10])
+def test_a_truncated_file_is_refused(saved, keep):
+    path = saved[1] / WEIGHTS
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(InputError, match="not a whole safetensors file"):
+        regard.load(saved[1])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "cannot be read as JSON"),
+        ("[]", 'no "spec"'),
+        (json.dumps({"spec": {"kind": "Encoder"}}), r"spec\.embedding: this key is required"),
+    ],
+)
+def test_a_damaged_config_is_refused(saved, content, message):
+    (saved[1] / CONFIG).write_text(content)
+    with pytest.raises(InputError, match=message):
+        regard.load(saved[1])
+
+
+def test_missing_folders_and_files(tmp_path):
+    with pytest.raises(InputError, match="no such folder"):
+        regard.load(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="no config.json"):
+        regard.load(tmp_path)
