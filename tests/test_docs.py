@@ -1,6 +1,6 @@
 """README and docs tell the truth: Python blocks run, and `regard` command lines name commands and options that exist.
 
-A fenced block after a line `<!-- no-run: why -->` is not run. The Python blocks of one file run in order, in one namespace.
+A fenced block after a line `<!-- no-run: why -->` is not run. The Python blocks of a file run in order and share names.
 """
 
 from __future__ import annotations
@@ -57,7 +57,11 @@ def options(name: str) -> set[str]:
     """The options of a command."""
     group: Any = typer.main.get_command(cli._program([name]))
     names = group.commands[name].params if name else group.params
-    return {option for parameter in names for option in parameter.opts if option.startswith("-")} | {"--help", "-h", "--debug"}
+    return {option for parameter in names for option in parameter.opts if option.startswith("-")} | {
+        "--help",
+        "-h",
+        "--debug",
+    }
 
 
 def problem(words: list[str]) -> str:
@@ -98,11 +102,14 @@ def test_examples_in_help_exist(name: str) -> None:
     text = group.commands[name].help
     lines = [line.strip() for line in text.splitlines() if line.strip().startswith("regard ")]
     assert lines, "the help has no example"
-    assert [fault for _, words in command_lines(Block(1, "console", "\n".join(lines), True)) if (fault := problem(words))] == []
+    assert [
+        fault for _, words in command_lines(Block(1, "console", "\n".join(lines), True)) if (fault := problem(words))
+    ] == []
 
 
 def test_the_check_itself() -> None:
-    page = "<!-- no-run: why -->\n```python\n1 / 0\n```\n\n```console\n$ regard translate x --nonsense 3 | head\nregard fly\n```\n"
+    page = "<!-- no-run: why -->\n```python\n1 / 0\n```\n\n"
+    page += "```console\n$ regard translate x --nonsense 3 | head\nregard fly\n```\n"
     first, second = blocks(page)
     assert (first.language, first.line, first.run) == ("python", 3, False)
     faults = [(line, problem(words)) for line, words in command_lines(second)]

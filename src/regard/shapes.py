@@ -48,7 +48,7 @@ def encoder_decoder(
     def embed(size: int) -> S.Embedding:
         return S.Embedding(size, S.Sinusoidal(), scale=hidden_size**0.5, dropout=dropout)
 
-    tied = tied_embeddings and source_vocab_size in (None, vocab_size)
+    tied = tied_embeddings and source_vocab_size is None  # equal sizes do not make two vocabularies one
     depth = layers if encoder_layers is None else encoder_layers
     return S.EncoderDecoder(
         S.Encoder(embed(source_vocab_size or vocab_size), S.Stack(hidden_size, (encoder_layer,) * depth, final)),

@@ -167,7 +167,7 @@ def test_law_6_fused_and_plain_paths_agree_with_gradients(spec):
 
 
 @law
-@given(draw.models)
+@given(spec=draw.models)
 def test_law_7_save_load_gives_the_same_numbers(spec, tmp_path_factory):
     folder: Path = tmp_path_factory.mktemp("model")
     model = make(spec)

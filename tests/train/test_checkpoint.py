@@ -24,7 +24,8 @@ TENSORS = {"model": {"w": torch.arange(4.0)}, "generators": {"torch": torch.get_
 
 def weights(folder):
     newest = checkpoint.latest(Path(folder) / "checkpoints")
-    return newest.step, {n: read_tensors(newest.path / f"{n}.safetensors") for n in ("model", "optimizer", "generators")}
+    names = ("model", "optimizer", "generators")
+    return newest.step, {n: read_tensors(newest.path / f"{n}.safetensors") for n in names}
 
 
 def assert_same(first, second):
@@ -36,7 +37,7 @@ def assert_same(first, second):
 
 
 def test_fault_C1():
-    """64 samples, stopped at 20: the order after the resume is the one it would have been; each sample once an epoch."""
+    """64 samples, stopped at 20: the order after the resume is what it would have been; each sample once an epoch."""
     whole, first = Batches(make_pairs(64), 4), Batches(make_pairs(64), 4)
     stream = iter(whole)
     expected = [next(stream).ids for _ in range(32)]
@@ -51,7 +52,7 @@ def test_fault_C1():
 
 
 class Noisy(Batches):
-    """Batches with random augmentation from torch's, numpy's and Python's global generators: one source token changes."""
+    """Random augmentation from torch's, numpy's and Python's global generators: one source token changes."""
 
     def __iter__(self):
         for batch in super().__iter__():
@@ -131,8 +132,9 @@ def test_fault_C5(tmp_path):
     assert newest.state() == {"counters": 20}
     assert torch.equal(newest.tensors("model")["w"], torch.arange(4.0))
     assert newest.tensors("ema") == {}
+    size = len(model.read_bytes())
     assert sorted(m.split("step-")[1] for m in told) == [
-        f"30: model.safetensors has {len(model.read_bytes())} bytes instead of {len(model.read_bytes()) + 5} (truncated)",
+        f"30: model.safetensors has {size} bytes instead of {size + 5} (truncated)",
         "40: COMPLETE is missing (the save was interrupted)",
     ]
     checkpoint.rotate(tmp_path, 2)
@@ -269,12 +271,12 @@ def test_ten_kills(tmp_path):
 
 
 def test_a_kill_in_every_stage_of_a_save(tmp_path, monkeypatch):
-    """The process dies after 0, 1, 2 ... files or renames of the second save: the resume always ends in the same weights."""
+    """The process dies after 0, 1, 2 ... files, syncs or renames: the resume always ends in the same weights."""
 
     class Killed(BaseException):
         pass
 
-    options = dict(updates=4, save_every=2, evaluate_every=0)
+    options = dict(updates=2, save_every=1, evaluate_every=0, pairs=4, size=2)
     train(tmp_path / "whole", **options)
     expected = weights(tmp_path / "whole")
     for stage in range(40):
@@ -300,5 +302,6 @@ def test_a_kill_in_every_stage_of_a_save(tmp_path, monkeypatch):
                 pass
         train(folder, resume=True, **options)
         assert_same(expected, weights(folder))
-        assert {p.name for p in (folder / "checkpoints").iterdir()} == {"step-4"}
+        (only,) = (folder / "checkpoints").iterdir()
+        assert only.name.startswith("step-2")
     assert stage >= 20  # both saves have been cut at every step

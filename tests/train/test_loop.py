@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 import torch
-from toys import Batches, make_batch, make_model, make_pairs, make_trainer, train
 from torch import nn
+from toys import Batches, make_batch, make_model, make_pairs, make_trainer, train
 
 from regard.errors import FailureError
 from regard.train import checkpoint
@@ -78,7 +78,7 @@ def test_fault_T1(tmp_path):
 
 
 def test_claim_B9():
-    """Dividing each micro-batch's mean by their number (the document's code) is not the large batch; weighing by tokens is."""
+    """Averaging micro-batches' means (the document's code) is not the large batch; weighing by tokens is."""
     parts = [[4.0], [2.0, 2.0, 2.0]]
     documents = sum(sum(p) / len(p) for p in parts) / len(parts)
     ours = sum(map(sum, parts)) / sum(map(len, parts))

@@ -75,7 +75,7 @@ def test_fault_L6():
 
 
 def test_claim_B6():
-    """Smoothing 0.1 over 5 classes: eps/(K-1) gives .900 and .025, eps/K gives .92 and .02; it is cross-entropy, not KL."""
+    """Smoothing 0.1 of 5 classes: eps/(K-1) gives .900 and .025, eps/K .92 and .02; it is cross-entropy, not KL."""
     logits = torch.tensor([[1.0, 2.0, 0.0, -1.0, 0.5]], dtype=torch.float64)
     logp = torch.log_softmax(logits[0], -1)
     for convention, right, other in (("others", 0.900, 0.025), ("uniform", 0.92, 0.02)):

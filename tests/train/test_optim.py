@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from toys import make_model
 from torch import nn
+from toys import make_model
 
 from regard.train.optim import (
     OptimizerConfig,

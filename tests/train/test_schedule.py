@@ -15,7 +15,7 @@ def rates(config, peak, total, **more):
 
 
 def test_claim_B7():
-    """d^-0.5 min(s^-0.5, s w^-1.5): the peak is at s = w, 0.000699 for d = 512 and w = 4000, and no step divides by 0."""
+    """d^-0.5 min(s^-0.5, s w^-1.5): the peak is at s = w, 0.000699 for d = 512, w = 4000; no step divides by 0."""
     config = ScheduleConfig("noam", warmup=4000)
     values = [learning_rate(config, s, 0.0, hidden_size=512) for s in (1, 3999, 4000, 4001, 16000)]
     assert values[2] == pytest.approx(0.000699, abs=5e-7)

@@ -1,12 +1,14 @@
 """A tiny model, tiny batches and a trainer for the tests of training; run as a script it trains (for the kill tests).
 
-    python toys.py FOLDER [resume]
+python toys.py FOLDER [resume]
 """
 
+import random
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy
 import torch
 
 from regard import shapes
@@ -131,6 +133,9 @@ def train(folder, resume=False, **config):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    torch.manual_seed(0)  # the global generators are in a checkpoint too, and nothing else seeds them
+    random.seed(0)
+    numpy.random.seed(0)
     trainer = make_trainer(sys.argv[1], updates=60, save_every=2, ema=0.9, accumulate=2, keep=2)
     found = checkpoint.latest(trainer.checkpoints, print) if "resume" in sys.argv[2:] else None
     if found is not None:

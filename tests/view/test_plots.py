@@ -53,7 +53,7 @@ def test_svg_keeps_tokens_as_text(tmp_path: Path) -> None:
     ):
         assert text in svg
     assert "target token being written" in svg and "source token looked at (key)" in svg
-    assert "sans-serif" in svg
+    assert "'Noto Sans CJK SC'" in svg and svg.count("<text ") == svg.count("sans-serif")
     # the same maps give the same file
     again = tmp_path / "b.svg"
     plots.heat_maps([maps], again, "我爱你 & <b>")

@@ -95,7 +95,9 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback with an error (anywhere on the line).")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show a traceback with an error (anywhere on the line).")
+    ] = False,
 ) -> None:
     """Train Transformers, translate with them, and look inside.
 

@@ -17,10 +17,12 @@ def command(
     target: Annotated[
         str | None, typer.Option("--target", help="Attend over this translation, not the model's own.")
     ] = None,
-    layers: Annotated[list[int] | None, typer.Option("--layer", help="Only this layer, from 0; may be repeated.")] = None,
+    layers: Annotated[
+        list[int] | None, typer.Option("--layer", help="Only this layer, from 0; may be repeated.")
+    ] = None,
     heads: Annotated[list[int] | None, typer.Option("--head", help="Only this head, from 0; may be repeated.")] = None,
 ) -> None:
-    """Draw who attends to whom: heat maps of self- and cross-attention.
+    """Draw heat maps of self- and cross-attention.
 
     \b
     Example:

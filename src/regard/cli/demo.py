@@ -20,10 +20,10 @@ def command(
     folder: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The run's folder.")] = Path("runs/demo"),
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
-    """Train a small French-English translator in about 3 minutes, translate with it, and look inside.
+    """Train a small translator in minutes, and try it.
 
-    It learns the built-in phrasebook and is tested on combinations of words that it never saw together. Run again, it
-    goes straight to translating; interrupted, it goes on where it was.
+    It learns French to English from the built-in phrasebook, in about 3 minutes, and is tested on combinations of words
+    that it never saw together. Run again, it goes straight to translating; interrupted, it goes on where it was.
 
     \b
     Example:
@@ -55,7 +55,7 @@ def summary(results: dict[str, Any]) -> str:
     """What the run reached, in words."""
     lines = [f"Trained for {results['updates']:,} updates, {results['seconds'] / 60:.1f} minutes."]
     for name, scores in results["scores"].items():
-        lines.append(f"On held-out combinations ({name}): {scores['exact']:.1%} exact matches, BLEU {scores['bleu']:.1f}.")
+        lines.append(f"On {name}: {scores['exact']:.1%} exact matches, BLEU {scores['bleu']:.1f}.")
     return "\n".join(lines)
 
 
@@ -70,5 +70,7 @@ def recipe() -> Path:
 
     path = Path(regard.__file__).resolve().parents[2] / "recipes" / "demo.toml"
     if not path.is_file():
-        raise InputError("recipes/demo.toml is not beside this installation; run the demo from a clone of the repository")
+        raise InputError(
+            "recipes/demo.toml is not beside this installation; run the demo from a clone of the repository"
+        )
     return path

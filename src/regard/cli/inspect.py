@@ -19,7 +19,9 @@ def command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the spec and all figures as JSON.")] = False,
 ) -> None:
-    """Print a model's structure, parameters, shapes, memory and FLOPs, without loading its weights.
+    """Print structure, parameters, memory and FLOPs.
+
+    Only config.json is read, no weights. Memory is for training and for inference.
 
     \b
     Example:
@@ -44,7 +46,10 @@ def outline(part: Any, name: str = "", depth: int = 0) -> list[str]:
     if len(line) <= 116 and "layers=" not in line:
         return [line]
     if isinstance(part, tuple):
-        head, below = "" if name.endswith(": ") else "layer", [(f"{len(list(same))} x ", item) for item, same in itertools.groupby(part)]
+        head, below = (
+            "" if name.endswith(": ") else "layer",
+            [(f"{len(list(same))} x ", item) for item, same in itertools.groupby(part)],
+        )
         if not any(isinstance(item, tuple) for item in part):
             below = [("", item) for item in part]
     else:

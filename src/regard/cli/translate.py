@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,6 +15,7 @@ from regard.errors import InputError
 
 if TYPE_CHECKING:
     from regard.generate import Hypothesis
+    from regard.generate.translation import Progress
 
 BLOCK = 1024  # lines that are sorted by length together; a translation waits for its block
 
@@ -35,55 +37,56 @@ def command(
         int, typer.Option("--no-repeat-ngram", help="No N tokens in a row appear twice; 0: they may.")
     ] = 0,
     ban: Annotated[list[str] | None, typer.Option("--ban", help="A word that may not appear; may be repeated.")] = None,
-    trace: Annotated[bool, typer.Option("--trace", help="Show the encoder's work and every step of the decoder.")] = False,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Show the encoder's work and every step of the decoder.")
+    ] = False,
     batch_tokens: Annotated[int, typer.Option("--batch-tokens", help="Source tokens a batch.")] = 4096,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a text.")] = False,
 ) -> None:
-    """Translate texts, or the lines of standard input, in their order.
+    """Translate texts, or lines of standard input.
 
     \b
     Examples:
       regard translate runs/demo "Je t'aime." --trace
       regard translate runs/demo --json < french.txt > english.jsonl
     """
+    if as_json and trace:
+        raise InputError("--json and --trace exclude each other: leave one out")
     import regard
     from regard.generate import translate
 
-    if as_json and trace:
-        raise InputError("--json and --trace exclude each other: leave one out")
     net = regard.load(model)
-    options = {"length_penalty": length_penalty, "max_length": max_length, "no_repeat_ngram": no_repeat_ngram}
-    options |= {"beams": beam, "n_best": n_best, "banned": ban or (), "batch_tokens": batch_tokens}
-    number = itertools.count(1)
-    for block in progress(blocks(texts or read_lines(), 1 if not texts and sys.stdin.isatty() else BLOCK)):
-        filled = [text for text in block if text.strip()]
-        found = iter(translate(net, filled, **options) if filled else [])
-        for text in block:
-            hypotheses = next(found) if text.strip() else []
-            print(shown(net, next(number), text, hypotheses, n_best, trace, as_json))
-        sys.stdout.flush()
+    options: dict[str, Any] = {"beams": beam, "n_best": n_best, "max_length": max_length, "banned": ban or ()}
+    options |= {"length_penalty": length_penalty, "no_repeat_ngram": no_repeat_ngram, "batch_tokens": batch_tokens}
+    done = 0
+    with counter() as count:
+        for block in blocks(texts or read_lines(), 1 if not texts and sys.stdin.isatty() else BLOCK):
+            found = translate(net, block, **options, progress=count(done))
+            for number, (text, hypotheses) in enumerate(zip(block, found, strict=True), done + 1):
+                print(shown(net, number, text, hypotheses, n_best, trace, as_json))
+            sys.stdout.flush()
+            done += len(block)
 
 
 def shown(
     net: Any, number: int, text: str, hypotheses: list[Hypothesis], n_best: int, trace: bool, as_json: bool
 ) -> str:
-    """What is printed for one text; an empty text has no hypotheses, and an empty translation."""
+    """What is printed for one text."""
     if as_json:
-        return json.dumps(
-            {
-                "source": text,
-                "text": hypotheses[0].text if hypotheses else "",
-                "hypotheses": [vars(h) | {"pieces": net.tokenizer.pieces(h.ids)} for h in hypotheses],
-            },
-            ensure_ascii=False,
-        )
-    if trace and hypotheses:
+        shown = [vars(h) | {"pieces": net.tokenizer.pieces(h.ids)} for h in hypotheses]
+        return json.dumps({"source": text, "text": hypotheses[0].text, "hypotheses": shown}, ensure_ascii=False)
+    if trace and text.strip():
         from regard.view import trace as view
 
         return "\n\n".join(view.render(view.trace(net, text, h)) for h in hypotheses)
     if n_best > 1:
-        return "\n".join(f"{number}\t{h.score:.4f}\t{h.text}" for h in hypotheses)
-    return hypotheses[0].text if hypotheses else ""
+        return "\n".join(f"{number}\t{h.score:.4f}\t{one_line(h.text)}" for h in hypotheses)
+    return one_line(hypotheses[0].text)
+
+
+def one_line(text: str) -> str:
+    """A model may write line ends; a line of output is one text."""
+    return " ".join(text.splitlines())
 
 
 def read_lines() -> Iterator[str]:
@@ -108,16 +111,16 @@ def blocks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
         yield block
 
 
-def progress(work: Iterator[list[str]]) -> Iterator[list[str]]:
-    """Counts the finished lines on standard error, when a person sees that and the translations go elsewhere."""
+@contextlib.contextmanager
+def counter() -> Iterator[Callable[[int], Progress | None]]:
+    """Counts finished texts on standard error, when a person sees that and the translations go elsewhere.
+
+    Gives a function from the number of texts that were finished before to the callback for `translate`.
+    """
     if not sys.stderr.isatty() or sys.stdout.isatty():
-        yield from work
+        yield lambda before: None
         return
     from rich.console import Console
 
-    done = 0
     with Console(stderr=True).status("translating") as status:
-        for block in work:
-            yield block
-            done += len(block)
-            status.update(f"{done:,} lines translated")
+        yield lambda before: lambda done, _: status.update(f"{before + done:,} texts translated")

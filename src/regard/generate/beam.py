@@ -76,7 +76,7 @@ class BeamSearch:
 
 
 class _Search:
-    """One run. B sentences are still searched, of N; W hypotheses are running at most; C candidates are taken a step."""
+    """One run. Of N sentences B are still searched, with at most W running hypotheses; a step takes C candidates."""
 
     def __init__(self, options: BeamSearch, steps: Steps, limits: Sequence[int], on_step: OnStep | None) -> None:
         self.options, self.steps, self.on_step = options, steps, on_step
@@ -198,7 +198,7 @@ class _History:
 
     def read(self, finished: _Finished, n: int) -> list[list[Found]]:
         """The n best finished hypotheses of every sentence; equal scores stay in the order in which they ended."""
-        scores, order = finished.scores.sort(1, descending=True, stable=True)
+        scores, order = finished.scores.sort(dim=1, descending=True, stable=True)
         scores, order = scores[:, :n], order[:, :n]
         lengths, ends = finished.lengths.gather(1, order), finished.slots.gather(1, order)
         longest = int(lengths.max())
@@ -211,11 +211,14 @@ class _History:
             slots = self.parents[step].gather(1, slots)
         columns = (tokens, gains, lengths, scores, finished.stopped.gather(1, order))
         rows = zip(*(column.tolist() for column in columns), strict=True)
-        return [[Found(i[:n], g[:n], s, "stop" if e else "length") for i, g, n, s, e in zip(*row, strict=True) if n] for row in rows]
+        return [
+            [Found(i[:n], g[:n], s, "stop" if e else "length") for i, g, n, s, e in zip(*row, strict=True) if n]
+            for row in rows
+        ]
 
 
 def best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The greatest `count` of the last dimension (or all, if there are fewer), sorted; of equal ones the first, for 1."""
+    """The greatest `count` of the last dimension (or all, if there are fewer), sorted; for 1, of equals the first."""
     if count == 1:
         values, indices = scores.max(-1, keepdim=True)
         return values, indices

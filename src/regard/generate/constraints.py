@@ -72,7 +72,7 @@ def _forbid_repeats(logits: Tensor, prefix: Tensor, n: int) -> None:
 
 
 def repetition_penalty(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
-    """Makes the tokens marked in `seen` (bool, the shape of logits) less likely: x / penalty if x > 0, else x * penalty.
+    """Makes tokens marked in `seen` (bool, the shape of logits) less likely: x / penalty if x > 0, else x * penalty.
 
     A token counts once, however often it was seen (CTRL, arXiv:1909.05858, section 4.1).
     """

@@ -73,9 +73,18 @@ def make_steps(model: Any, prompt: Prompt, width: int, new_tokens: int) -> Steps
 
 def can_share(model: spec.LanguageModel | spec.EncoderDecoder) -> bool:
     """Whether hypotheses may share a row: every self-attention of the decoder is plainly causal."""
-    decoder = model.decoder if isinstance(model, spec.EncoderDecoder) else model
-    masks = [body.mask for _, body in spec.bodies(decoder) if isinstance(body, spec.Attention)]
+    masks = [body.mask for _, body in spec.bodies(decoder_of(model)) if isinstance(body, spec.Attention)]
     return all(mask == spec.Causal() for mask in masks)
+
+
+def decoder_of(model: spec.LanguageModel | spec.EncoderDecoder) -> spec.LanguageModel:
+    """The part that generates."""
+    return model.decoder if isinstance(model, spec.EncoderDecoder) else model
+
+
+def position_limit(embedding: spec.Embedding) -> int | None:
+    """How many tokens a model can read: the size of its position table; None: any number."""
+    return embedding.position.length if isinstance(embedding.position, spec.Learned) else None
 
 
 class _Cached:
@@ -84,6 +93,8 @@ class _Cached:
     def __init__(self, model: Any, prompt: Prompt, capacity: int) -> None:
         self.model, self.prompt, self.memory = model, prompt, prompt.memory
         self.cache = model.new_cache(len(prompt.ids), capacity)
+        self.positions = prompt.counts  # [rows]: where the next token stands
+        self.table = position_limit(decoder_of(model.spec).embedding)
 
     def _prefill(self) -> Tensor:
         """Logits [B, 1, V] of each row's last token; the head runs on those only."""
@@ -91,6 +102,12 @@ class _Cached:
         last = self.prompt.counts - 1
         rows = torch.arange(len(last), device=last.device)
         return self.model.head(hidden[rows, last][:, None])
+
+    def _next_positions(self) -> Tensor:
+        """[rows, 1]: where the new tokens stand. A row past its limit waits on the table's last place to be dropped."""
+        positions = self.positions if self.table is None else self.positions.clamp(max=self.table - 1)
+        self.positions = self.positions + 1
+        return positions[:, None]
 
     def _run(self, ids: Tensor, **options: Any) -> Tensor:
         if self.memory is not None:
@@ -100,6 +117,7 @@ class _Cached:
     def take(self, rows: Tensor) -> None:
         self.cache.take(rows)
         self.memory = None if self.memory is None else self.memory.take(rows)
+        self.positions = self.positions[rows]
 
 
 class SharedSlots(_Cached):
@@ -110,7 +128,6 @@ class SharedSlots(_Cached):
         super().__init__(model, prompt, prompt.ids.shape[1] + width * (new_tokens - 1))
         slots = torch.arange(prompt.ids.shape[1], device=prompt.ids.device)
         self.visible = (slots < prompt.counts[:, None])[:, None]  # [B, W, S]: which slots are a hypothesis's own past
-        self.positions = prompt.counts  # [B]: where the next token stands
 
     def start(self) -> Tensor:
         return self._prefill()
@@ -122,13 +139,11 @@ class SharedSlots(_Cached):
             past = past.gather(1, parents[..., None].expand(-1, -1, past.shape[2]))
         itself = torch.eye(width, dtype=torch.bool, device=ids.device).expand(rows, -1, -1)
         self.visible = torch.cat((past, itself), 2)
-        positions = self.positions[:, None].expand(-1, width)
-        self.positions = self.positions + 1
-        return self._run(ids, positions=positions, mask=self.visible[:, None])
+        return self._run(ids, positions=self._next_positions().expand(-1, width), mask=self.visible[:, None])
 
     def take(self, rows: Tensor) -> None:
         super().take(rows)
-        self.visible, self.positions = self.visible[rows], self.positions[rows]
+        self.visible = self.visible[rows]
 
 
 class Rows(_Cached):
@@ -147,7 +162,9 @@ class Rows(_Cached):
             first = torch.arange(rows, device=ids.device)[:, None] * self.width
             super().take((first + parents).flatten())
             self.width = width
-        return self._run(ids.reshape(-1, 1)).reshape(rows, width, -1)
+        # equal rows need no positions: slots count them, and the model need not look at any
+        positions = self._next_positions() if self.prompt.lengths is not None else None
+        return self._run(ids.reshape(-1, 1), positions=positions).reshape(rows, width, -1)
 
     def take(self, rows: Tensor) -> None:
         beams = torch.arange(self.width, device=rows.device)

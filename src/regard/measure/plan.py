@@ -118,12 +118,13 @@ def plan(
         InputError: sizes below 1, texts longer than the model's learned positions, or an unknown optimiser.
     """
     pair = isinstance(spec, S.EncoderDecoder)
-    length = min(128, _longest(spec)) if length is None else length
+    longest = _longest(spec)
+    length = int(min(128, longest)) if length is None else length
     source_length = (length if source_length is None else source_length) if pair else 0
     if batch < 1 or length < 1 or (pair and source_length < 1):
         raise InputError(f"plan: batch {batch}, length {length} and source length {source_length} must be at least 1")
-    if max(length, source_length) > _longest(spec):
-        raise InputError(f"plan: {max(length, source_length)} tokens, the model's positions end at {_longest(spec)}")
+    if max(length, source_length) > longest:
+        raise InputError(f"plan: {max(length, source_length)} tokens, the model's positions end at {longest}")
     if optimizer not in OPTIMIZER_STATES:
         raise InputError(f"plan: unknown optimizer {optimizer!r}; choose {', '.join(OPTIMIZER_STATES)}")
     count = total_parameters(spec)
@@ -192,8 +193,7 @@ def activation_bytes(spec: S.Model, batch: int, length: int, source_length: int 
             inner, inner_masks = _body_activations(part.body, size, tokens, source_length)
             total += tokens * ((numbers + inner) * item_bytes + masks + inner_masks)
         total += tokens * size * (item_bytes * (tower.stack.final_norm is not None) + (tower.embedding.dropout > 0))
-    head = _decoder(spec).head if not isinstance(spec, S.Encoder) else None
-    if head is not None:
+    if not isinstance(spec, S.Encoder):
         vocab_size, size = _decoder(spec).embedding.vocab_size, _decoder(spec).stack.hidden_size
         total += length * (size * item_bytes + vocab_size * (item_bytes + 4))  # input, logits, float32 log-softmax
     return batch * total

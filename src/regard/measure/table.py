@@ -25,7 +25,7 @@ def text(plan: Plan, shapes: bool = True, width: int = 100) -> str:
     for table in tables(plan, shapes):
         console.print(table)
         console.print()
-    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+    return console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def human(number: float) -> str:

@@ -144,6 +144,11 @@ class Context:
         return self.layout.positions.device
 
     @property
+    def counted(self) -> bool:
+        """Whether the new tokens simply stand at start, start + 1, ... (known on the host)."""
+        return self.layout.counted if self.cache is None else self.cache.even
+
+    @property
     def key_positions(self) -> Tensor:
         """[S] or [B, S] int64: where the keys stand."""
         return self.layout.positions if self.cache is None else self.cache.key_positions(self.keys)

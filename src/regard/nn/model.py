@@ -59,8 +59,8 @@ class Embedding(nn.Module):
         x = embeds
         if self.scale != 1.0:
             x = x * torch.full((), self.scale, dtype=embeds.dtype, device=embeds.device)
-        if isinstance(self.position, Learned):
-            self.position.check(context.start + context.queries if context.layout.counted or context.cache else 0)
+        if isinstance(self.position, Learned) and context.counted:
+            self.position.check(context.start + context.queries)
         if self.position is not None:
             x = x + self.position(context.layout.positions, x.dtype)
         if self.segments is not None:

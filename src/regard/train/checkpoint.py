@@ -40,7 +40,10 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A complete checkpoint. score: of the evaluation just before it, lower is better; None: there was none."""
+    """A complete checkpoint.
+
+    score: of the evaluation just before it, lower is better; None: there was none.
+    """
 
     path: Path
     step: int
@@ -192,7 +195,8 @@ class Generators:
     def tensors(self) -> dict[str, Tensor]:
         """Their states as byte and integer tensors."""
         version, words, gauss = random.getstate()
-        _, keys, position, has_gauss, cached = np.random.get_state(legacy=True)  # type: ignore[misc]
+        state: Any = np.random.get_state(legacy=True)
+        _, keys, position, has_gauss, cached = state
         out = {f"named/{name}": generator.get_state() for name, generator in self.named.items()}
         out["torch"] = torch.get_rng_state()
         out["python"] = torch.tensor([version, *words], dtype=torch.int64)

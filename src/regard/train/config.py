@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import tomllib
 import typing
 from collections.abc import Iterable
@@ -49,9 +50,14 @@ class ModelConfig:
         Raises:
             InputError: sizes that do not go together, or a spec for another vocabulary.
         """
+        apart = source_vocab_size is not None
+        if apart and self.arguments.get("tied_embeddings"):
+            raise InputError("recipe: model.tied_embeddings: one table needs one vocabulary: tokenizer.joint = true")
+        # two vocabularies never share a table, even when they happen to be of one size
+        arguments = self.arguments | ({"tied_embeddings": False} if apart else {})
         try:
             if self.spec is None:
-                return shapes.SHAPES[self.shape](vocab_size, source_vocab_size=source_vocab_size, **self.arguments)
+                return shapes.encoder_decoder(vocab_size, source_vocab_size=source_vocab_size, **arguments)
             made = spec.parse(self.spec, "model.spec")
         except FieldError as error:
             raise InputError(f"recipe: {error}") from None
@@ -130,6 +136,8 @@ class TrainConfig:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise FieldError(f"got {value}, must be positive", name)
+        if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", self.device):
+            raise FieldError(f"got {self.device!r}, allowed: 'auto', 'cpu', 'cuda', 'cuda:0' ..., 'mps'", "device")
         if not 0 <= self.label_smoothing < 1:
             raise FieldError(f"got {self.label_smoothing}, must lie in [0, 1)", "label_smoothing")
         if self.ema is not None and not 0 < self.ema < 1:
@@ -256,9 +264,9 @@ def _split_model(table: Any) -> Any:
         if "shape" in own or rest:
             raise FieldError(f"give a spec or a shape, not both ({', '.join(['shape', *rest])})", "model.spec")
         return own
-    shape = shapes.SHAPES.get(own.get("shape", "encoder_decoder"))
-    if shape is None:
+    if own.get("shape", "encoder_decoder") != "encoder_decoder":
         return own  # refused by the field's type, which names what is allowed
+    shape = shapes.encoder_decoder
     hints = typing.get_type_hints(shape)
     allowed = [name for name in inspect.signature(shape).parameters if name not in FILLED_IN]
     for key in rest:

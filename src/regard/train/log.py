@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from regard.errors import FailureError
 from regard.files import atomic_write, write_text
 
 
@@ -29,8 +30,14 @@ class Log:
 
     def write(self, event: str, update: int, **values: Any) -> None:
         """Appends a line. Values: anything JSON can hold."""
-        self._file.write(json.dumps({"event": event, "update": update, **values}) + "\n")
-        self._file.flush()
+        try:
+            self._file.write(json.dumps({"event": event, "update": update, **values}) + "\n")
+            self._file.flush()
+        except OSError as error:
+            problem = (
+                f"cannot write {self.path}: {error.strerror}; earlier checkpoints are whole: free space, then --resume"
+            )
+            raise FailureError(problem) from error
         if self._board is not None:
             for name, value in values.items():
                 if isinstance(value, int | float) and not isinstance(value, bool):

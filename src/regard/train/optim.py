@@ -100,9 +100,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
     """Puts back what `optimizer_tensors` gave; ValueError when the names are not those of this optimizer."""
     places = {
-        name: p
-        for group in optimizer.param_groups
-        for name, p in zip(group["names"], group["params"], strict=True)
+        name: p for group in optimizer.param_groups for name, p in zip(group["names"], group["params"], strict=True)
     }
     optimizer.state.clear()
     for full, value in tensors.items():

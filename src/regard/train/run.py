@@ -1,11 +1,11 @@
 """A training run from its recipe to a model folder: recipe -> data -> tokenizer -> spec -> build -> loop -> scores.
 
-    RUN/
-      recipe.toml          the resolved recipe: every default and override written out
-      config.json  model.safetensors  tokenizer.json      the finished model (`regard.load(RUN)`)
-      results.json         what it reached
-      log.jsonl  loss.png  tensorboard/
-      checkpoints/step-N/  everything that --resume needs
+RUN/
+  recipe.toml          the resolved recipe: every default and override written out
+  config.json  model.safetensors  tokenizer.json      the finished model (`regard.load(RUN)`)
+  results.json         what it reached
+  log.jsonl  loss.png  tensorboard/
+  checkpoints/step-N/  everything that --resume needs
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from regard.nn import build, set_generator
 from regard.spec import dump
 from regard.tokenizer import Tokenizer
 from regard.train import averaging, checkpoint
-from regard.train.config import Recipe, changes
+from regard.train.config import DecodeConfig, Recipe, changes
 from regard.train.log import draw_loss, read
 from regard.train.loop import Trainer
 from regard.train.objectives import Seq2Seq
@@ -45,7 +45,7 @@ FREE = {
 
 @dataclass(frozen=True)
 class Result:
-    """What a run gave. scores: {"test name": {"bleu": ..., "chrf": ..., "exact": share of exact matches}}."""
+    """What a run gave. scores: {name of a test set: what `regard.evaluate.translation_scores` gives}."""
 
     folder: Path
     reason: str
@@ -175,14 +175,16 @@ def make_trainer(recipe: Recipe, prepared: Prepared, corpus: Any, folder: Path, 
     other = None if recipe.tokenizer.joint else source.vocab_size
     made = recipe.model.make(tokenizer.vocab_size, other)
     device = config.device if config.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise InputError(f'train.device: "{device}" is not on this machine; set train.device = "cpu"')
     model = build(made, init=recipe.model.init, generator=torch.Generator().manual_seed(recipe.seed)).to(device)
     model.tokenizer, model.source_tokenizer = tokenizer, source
     dropout = torch.Generator(device).manual_seed(recipe.seed + 1)
     set_generator(model, dropout)
 
     def batches(examples: list[tuple[list[int], list[int]]]) -> BucketedBatches:
-        specials = dict(pad_id=tokenizer.pad_id, start_id=tokenizer.start_id, end_id=tokenizer.end_id)
-        return BucketedBatches(examples, config.batch_tokens, seed=recipe.seed, **specials)
+        pad, start, end = tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id
+        return BucketedBatches(examples, config.batch_tokens, recipe.seed, pad_id=pad, start_id=start, end_id=end)
 
     def extras(target: Path) -> None:
         write_text(target / hub.CONFIG, json.dumps({"regard": hub.LAYOUT, "spec": dump(made)}, indent=1) + "\n")
@@ -192,13 +194,13 @@ def make_trainer(recipe: Recipe, prepared: Prepared, corpus: Any, folder: Path, 
 
     def rescore(model: Any) -> dict[str, float]:
         pairs = list(corpus.valid)[: config.score_sentences]
-        scores = translate_and_score(model, pairs, beams=1, batch_tokens=recipe.decode.batch_tokens)
-        return {name: value for name, value in scores.items() if isinstance(value, float)}
+        scores = translate_and_score(model, pairs, DecodeConfig(1, batch_tokens=recipe.decode.batch_tokens))
+        return {name: scores[name] for name in ("bleu", "chrf", "exact")}
 
     valid = batches(prepared.valid) if prepared.valid else None
     parameters = sum(p.numel() for p in model.parameters())
-    sizes = f"{len(prepared.train):,} training pairs, vocabulary {tokenizer.vocab_size:,}"
-    display.say(f"{parameters:,} parameters, {sizes}")
+    shown = f"{len(prepared.train):,} training pairs, vocabulary {tokenizer.vocab_size:,}"
+    display.say(f"{parameters:,} parameters, {shown}")
     return Trainer(
         model,
         Seq2Seq(config.label_smoothing, config.smoothing_convention),
@@ -220,20 +222,18 @@ def make_trainer(recipe: Recipe, prepared: Prepared, corpus: Any, folder: Path, 
 
 def finish(recipe: Recipe, trainer: Trainer, corpus: Any, reason: str) -> Result:
     """Takes the final weights, saves the model, scores it on the test sets and draws the loss curve."""
+    from regard.evaluate import describe
+
     model, folder, display = trainer.model, trainer.folder, trainer.display
     final_weights(trainer, reason)
     model.eval()
     hub.save(model, folder)
     draw_loss(folder / "log.jsonl", folder / "loss.png")
     nll = trainer.measure(trainer.valid())["nll"] if trainer.valid is not None else float("nan")
-    tests = corpus.test if isinstance(corpus.test, dict) else {"test": corpus.test}
-    decode = recipe.decode
+    # only these kinds of data say what language they are in
+    language = recipe.data.target if recipe.data.kind in ("phrasebook", "files") else None
     scores = {
-        name: translate_and_score(
-            model, pairs, decode.beams, decode.length_penalty, decode.max_length, decode.batch_tokens
-        )
-        for name, pairs in tests.items()
-        if pairs
+        name: translate_and_score(model, pairs, recipe.decode, language) for name, pairs in corpus.test.items() if pairs
     }
     state = trainer.state
     result = Result(folder, reason, state.update, state.seconds, nll, scores)
@@ -242,8 +242,7 @@ def finish(recipe: Recipe, trainer: Trainer, corpus: Any, reason: str) -> Result
     write_text(folder / "results.json", json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
     display.say(f"{state.update} updates in {clock(state.seconds)} (stopped by {reason}); validation nll {nll:.4f}")
     for name, values in scores.items():
-        shown = ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in values.items())
-        display.say(f"{name}: {shown}")
+        display.say(f"{name}:\n{describe(values)}")
     return result
 
 
@@ -263,28 +262,22 @@ def final_weights(trainer: Trainer, reason: str) -> None:
 
 
 def translate_and_score(
-    model: Any,
-    pairs: Sequence[Any],
-    beams: int,
-    length_penalty: float = 1.0,
-    max_length: int | None = None,
-    batch_tokens: int = 4096,
+    model: Any, pairs: Sequence[Any], decode: DecodeConfig, language: str | None = None
 ) -> dict[str, Any]:
-    """BLEU and chrF of generated text, and the share of sentences that are exactly the reference."""
+    """The scores of generated text against the pairs' targets (`regard.evaluate.translation_scores`)."""
     from regard.evaluate import translation_scores
     from regard.generate import translate
 
     found = translate(
         model,
         [p.source for p in pairs],
-        beams=beams,
-        length_penalty=length_penalty,
-        max_length=max_length,
-        batch_tokens=batch_tokens,
+        beams=decode.beams,
+        length_penalty=decode.length_penalty,
+        max_length=decode.max_length,
+        batch_tokens=decode.batch_tokens,
     )
-    texts, references = [hypotheses[0].text for hypotheses in found], [p.target for p in pairs]
-    exact = sum(a == b for a, b in zip(texts, references, strict=True)) / max(1, len(pairs))
-    return {**translation_scores(texts, references), "exact": exact}
+    texts = [hypotheses[0].text for hypotheses in found]
+    return translation_scores(texts, [p.target for p in pairs], language=language)
 
 
 def history(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:

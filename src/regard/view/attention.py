@@ -37,7 +37,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Saved:
-    """What was written: the file, the target text that was attended over (None: no translator), notes in the picture."""
+    """What was written: the file, the target text attended over (None: no translator), the notes in the picture."""
 
     path: Path
     target: str | None
@@ -179,18 +179,18 @@ def _portions(run: _Pass, wanted: Sequence[_Map]) -> list[list[str]]:
 
 def _translation(model: Any, text: str, target: str | None) -> _Pass:
     """The decoder reads the start token and the target; the row of each token read is named by the one written next."""
-    from regard.generate import translate
-
     tokenizer = _tokenizer(model)
     reader = model.source_tokenizer or tokenizer
     source = _checked(reader.encode(text))
-    ids = (
-        translate(model, [text], beams=1)[0][0].ids if target is None else [*tokenizer.encode(target), tokenizer.end_id]
-    )
+    if target is None:
+        from regard.generate import translate
+
+        ids = translate(model, [text], beams=1)[0][0].ids
+        target = tokenizer.decode(ids)
+    else:
+        ids = [*tokenizer.encode(target), tokenizer.end_id]
     inputs = _checked([tokenizer.start_id, *ids[:-1]])
     words, written, read = (tuple(t.pieces(i)) for t, i in ((reader, source), (tokenizer, ids), (tokenizer, inputs)))
-    if target is None:
-        target = tokenizer.decode(ids)
     batch = torch.tensor([source], device=model.device), torch.tensor([inputs], device=model.device)
     axes = {
         "Encoder self-attention": (words, words, "source token that looks (query)", "source token looked at (key)"),

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 
 BASE = "DejaVu Sans"  # comes with matplotlib
 PREFERRED = (
-    "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans CJK KR", "Noto Sans CJK TC", "Source Han Sans SC", "Source Han Sans",
-    "Noto Sans SC", "Noto Sans JP", "Noto Sans KR", "PingFang SC", "Hiragino Sans", "Hiragino Sans GB", "Microsoft YaHei",
-    "Yu Gothic", "Malgun Gothic", "WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "Droid Sans Fallback", "SimHei",
-    "Arial Unicode MS", "AR PL UMing CN", "Unifont",
+    "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans CJK KR", "Noto Sans CJK TC", "Source Han Sans SC",
+    "Source Han Sans", "Noto Sans SC", "Noto Sans JP", "Noto Sans KR", "PingFang SC", "Hiragino Sans",
+    "Hiragino Sans GB", "Microsoft YaHei", "Yu Gothic", "Malgun Gothic", "WenQuanYi Zen Hei", "WenQuanYi Micro Hei",
+    "Droid Sans Fallback", "SimHei", "Arial Unicode MS", "AR PL UMing CN", "Unifont",
 )  # fmt: skip
 """Looked at first, in this order; then every other installed font."""
 

@@ -97,16 +97,15 @@ def fit(kinds: dict[str, list[Place]], limits: Limits) -> tuple[dict[str, list[P
         kinds = {kind: _spread(places, most * len(places) // total) for kind, places in kinds.items()}
         shown = sum(map(len, kinds.values()))
         layers = sorted({p.layer for places in kinds.values() for p in places})
-        notes.append(
-            f"{shown} of {total} maps are shown (layers {', '.join(map(str, layers))}); choose layers and heads."
-        )
+        listed = ", ".join(map(str, layers))
+        notes.append(f"{shown} of {total} maps are shown (layers {listed}); choose layers and heads.")
         total = shown
     side = limits.side if limits.cells is None else min(limits.side, math.isqrt(limits.cells // total))
     return kinds, side, notes
 
 
 def _spread(places: list[Place], most: int) -> list[Place]:
-    """Whole layers, evenly spread from the first to the last, with at most `most` maps; if one is too many, its first."""
+    """Whole layers, spread evenly, with at most `most` maps; where one layer has too many, its first ones."""
     rows = list(dict.fromkeys(p.row for p in places))
     a_row = max(sum(p.row == row for p in places) for row in rows)
     count = max(1, most // a_row)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +39,7 @@ def heat_maps(
 ) -> list[str]:
     """Draws all maps into one PNG or SVG file: a block a kind, a row a layer, a column a head, tokens on both axes.
 
-    Long axes are grouped (`maps.grouped`). All maps share one colour scale; what is exactly 0 (hidden by the mask) is grey.
+    Long axes are grouped (`maps.grouped`). All maps share one colour scale; an exact 0 (hidden by the mask) is grey.
 
     Returns:
         All notes that stand in the picture: the given ones and what had to be changed to draw it.
@@ -98,7 +99,7 @@ def _heat_figure(blocks: list[_Block], title: str, notes: list[str]) -> Figure:
 
     width = max(6.5, *(block.width for block in blocks)) + 0.9
     lines = [line for note in notes for line in textwrap.wrap(note, max(60, int(width * 15)))]
-    head = textwrap.wrap(title, max(30, int(width * 9.5)), max_lines=3, placeholder=" …")
+    head = textwrap.wrap(title, max(30, int(width * 9)), max_lines=3, placeholder=" …")
     top, bottom = 0.2 + 0.24 * len(head), 0.15 + 0.17 * len(lines)
     height = top + sum(block.height for block in blocks) + bottom
     figure = Figure(figsize=(width, height))
@@ -112,7 +113,8 @@ def _heat_figure(blocks: list[_Block], title: str, notes: list[str]) -> Figure:
     text(0.12, 0.12, "\n".join(head), va="top", fontsize=12, fontweight="bold")
     text(0.12, height - 0.08, "\n".join(lines), va="bottom", fontsize=7.5, color="#444444")
     scale, clipped = _scale(blocks)
-    down, image = top, None
+    down = top
+    image: Any = None
     for block in blocks:
         text(0.12, down + 0.05, block.maps.kind, va="top", fontsize=10.5, fontweight="bold")
         for place, weights in block.maps.weights.items():
@@ -153,8 +155,9 @@ def _panel(axes: Any, block: _Block, place: Place, weights: Any, scale: float) -
         (axes.yaxis, block.maps.rows, first, {}),
         (axes.xaxis, block.maps.columns, last, {"rotation": 90}),
     ):
-        ticks = range(0, len(labels), block.every)
-        axis.set_ticks(ticks, [labels[i] if visible else "" for i in ticks], parse_math=False, **options)
+        # ticks are slow to make: only where their labels are read
+        ticks = range(0, len(labels), block.every) if visible else ()
+        axis.set_ticks(ticks, [labels[i] for i in ticks], parse_math=False, **options)
     if place.row == block.layers[0]:
         axes.set_title(f"head {place.head}", fontsize=8, pad=3)
     if first:
@@ -298,7 +301,12 @@ def _style(families: list[str]) -> Iterator[None]:
     """Our settings while the block runs; the caller's own are left as they were."""
     import matplotlib
 
-    ours = {"font.family": families, "svg.fonttype": "none", "svg.hashsalt": "regard", "image.composite_image": False}
+    ours: Any = {
+        "font.family": families,
+        "svg.fonttype": "none",
+        "svg.hashsalt": "regard",
+        "image.composite_image": False,
+    }
     with warnings.catch_warnings(), matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(ours)
@@ -312,3 +320,8 @@ def _save(figure: Figure, path: Path) -> None:
     metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
     with atomic_write(path) as temporary:
         figure.savefig(temporary, format=kind, dpi=DPI, metadata=metadata)
+        if kind == "svg":
+            stack = fonts.STACK.replace('"', "'")
+            text = temporary.read_text(encoding="utf-8")
+            text = re.sub(rf"(style=\"[^\"]*\bfont(?:-family)?: [^\";]*'{fonts.BASE}')", rf"\1, {stack}", text)
+            temporary.write_text(text, encoding="utf-8")

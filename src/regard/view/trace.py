@@ -14,6 +14,7 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.generate.hypothesis import Hypothesis
+from regard.generate.prompts import source_ids
 from regard.nn.hook import record
 from regard.spec import EncoderDecoder
 
@@ -22,9 +23,11 @@ Shares = list[tuple[str, float]]  # (piece, probability or attention weight), gr
 
 @dataclass(frozen=True)
 class Step:
-    """One token of the decoder. so_far: what it was given; likeliest: candidates for the next token; taken: the one that
-    the search took, with its probability; looked: the source pieces with the most cross-attention (mean of all heads
-    and layers)."""
+    """One token of the decoder.
+
+    so_far: what it was given. likeliest: candidates for the next token. looked: the source pieces with the most
+    cross-attention, mean of all heads and layers. taken: the token that the search took, with its probability.
+    """
 
     so_far: list[str]
     likeliest: Shares
@@ -53,8 +56,9 @@ def trace(model: Any, text: str, found: Hypothesis, likeliest: int = 5, looked: 
     if not isinstance(model.spec, EncoderDecoder) or model.tokenizer is None:
         raise InputError("trace: the model must be an encoder-decoder with a tokenizer")
     target = model.tokenizer
-    source_ids = model.source_tokenizer.encode(text)
-    source = torch.tensor([source_ids], device=model.device)
+    reader = model.source_tokenizer or target
+    [read] = source_ids(model, [text])
+    source = torch.tensor([read], device=model.device)
     ids = [target.start_id, *found.ids]
     with record(model, "encoder.embedding", "*cross_attention.attend.probs") as acts:
         memory = model.encode(source)
@@ -65,7 +69,7 @@ def trace(model: Any, text: str, found: Hypothesis, likeliest: int = 5, looked: 
         (0, 1, 2)
     )  # [layers, 1, H, T, S] -> [T, S]
     probs = logits.float().softmax(-1)
-    pieces, seen = model.source_tokenizer.pieces(source_ids), target.pieces(ids)
+    pieces, seen = reader.pieces(read), target.pieces(ids)
     steps = [
         Step(
             so_far=seen[: t + 1],
@@ -84,31 +88,21 @@ def _top(values: Tensor, count: int, name: Any) -> Shares:
     return [(name(i), v) for i, v in zip(best.indices.tolist(), best.values.tolist(), strict=True)]
 
 
-def render(made: Trace) -> str:
-    """The trace as text."""
+def render(made: Trace, longest: int = 24) -> str:
+    """The trace as text; of an input longer than `longest` tokens the end is shown."""
     lines = [
         f"Encoder: runs once over {len(made.source)} tokens",
-        f"  tokens   {_row(made.source)}",
+        f"  tokens   {' '.join(made.source)}",
         "  shapes   " + " -> ".join(f"{name} {list(shape)}" for name, shape in made.shapes.items()),
         "",
         "Decoder: one token a step; it reads what is there so far, and the encoder's memory",
     ]
     for number, step in enumerate(made.steps, 1):
-        others = "   ".join(f"{_shown(piece)} {share:.1%}" for piece, share in step.likeliest)
-        looked = "   ".join(f"{_shown(piece)} {share:.0%}" for piece, share in step.looked)
+        so_far = " ".join(["..."] * (number > longest) + step.so_far[-longest:])
         lines += [
-            f"  step {number:<3} input   {_row(step.so_far)}   [1, {number}]",
-            f"           next    {others}",
-            f"           looked  {looked}",
-            f"           takes   {_shown(step.taken[0])} {step.taken[1]:.1%}",
+            f"  step {number:<3} input   {so_far}   [1, {number}]",
+            f"           next    {'   '.join(f'{piece} {share:.1%}' for piece, share in step.likeliest)}",
+            f"           looked  {'   '.join(f'{piece} {share:.0%}' for piece, share in step.looked)}",
+            f"           takes   {step.taken[0]} {step.taken[1]:.1%}",
         ]
     return "\n".join([*lines, "", f"Translation: {made.text}   (score {made.score:.4f})"])
-
-
-def _row(pieces: list[str]) -> str:
-    return " ".join(map(_shown, pieces))
-
-
-def _shown(piece: str) -> str:
-    """A piece with its spaces visible, as no reader can see them at an edge."""
-    return piece.replace(" ", "␣").replace("\n", "↵") or "∅"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _add_s(word: str) -> str:
     return word + "s"
 
 
-@lru_cache(maxsize=None)
+@cache
 def plural(noun: str) -> str:
     """Plural of a noun."""
     return _PLURALS.get(noun) or _add_s(noun)
@@ -60,13 +60,13 @@ def _on_first(verb: str, inflect: dict[str, str], default: str) -> str:
     return inflect.get(head, default) + space + particle
 
 
-@lru_cache(maxsize=None)
+@cache
 def third(verb: str) -> str:
     """Third person singular: `loves`, `goes to bed`."""
     return _on_first(verb, {"have": "has"}, _add_s(verb.split()[0]))
 
 
-@lru_cache(maxsize=None)
+@cache
 def past(verb: str) -> str:
     """Simple past: `ate`, `looked at`."""
     head = verb.split()[0]
@@ -79,7 +79,7 @@ def past(verb: str) -> str:
     return _on_first(verb, _PAST, regular)
 
 
-@lru_cache(maxsize=None)
+@cache
 def progressive(verb: str) -> str:
     """The -ing form: `taking`, `looking at`."""
     head = verb.split()[0]

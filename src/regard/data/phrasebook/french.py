@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ _ENDINGS = {
 _IMPERFECT = ("ais", "ais", "ait", "ions", "iez", "aient")
 _FUTURE = ("ai", "as", "a", "ons", "ez", "ont")
 _FEMININE = {
-    "blanc": "blanche", "beau": "belle", "nouveau": "nouvelle", "vieux": "vieille", "bon": "bonne", "gentil": "gentille",
-    "cher": "chère", "italien": "italienne",
+    "blanc": "blanche", "beau": "belle", "nouveau": "nouvelle", "vieux": "vieille", "bon": "bonne",
+    "gentil": "gentille", "cher": "chère", "italien": "italienne",
 }  # fmt: skip
 _BEFORE_VOWEL = {"beau": "bel", "nouveau": "nouvel", "vieux": "vieil"}
 _REFLEXIVE = ("me", "te", "se", "nous", "vous", "se")
@@ -85,10 +85,8 @@ def join(words: Iterable[str]) -> str:
     for word in words:
         if not word:
             continue
-        if previous in _ELIDED and elides(word):
-            text = f"{text[:-1]}'{word}"
-        else:
-            text = f"{text} {word}" if text else word
+        cut = previous in _ELIDED and elides(word)
+        text = f"{text[:-1]}'{word}" if cut else f"{text} {word}" if text else word
         previous = word
     return text
 
@@ -102,7 +100,7 @@ def with_preposition(preposition: str, phrase: str) -> str:
     return elide(preposition, phrase)
 
 
-@lru_cache(maxsize=None)
+@cache
 def plural(noun: str) -> str:
     """Plural of a noun or of an adjective's masculine or feminine."""
     if noun[-1] in "sxz":
@@ -112,7 +110,7 @@ def plural(noun: str) -> str:
     return noun + ("x" if noun.endswith("eau") else "s")
 
 
-@lru_cache(maxsize=None)
+@cache
 def agree(adjective: str, feminine: bool, many: bool, vowel_next: bool = False) -> str:
     """The form of an adjective or participle. vowel_next: it stands right before a vowel (`un bel arbre`)."""
     if vowel_next and not feminine and not many and adjective in _BEFORE_VOWEL:
@@ -128,7 +126,7 @@ def agree(adjective: str, feminine: bool, many: bool, vowel_next: bool = False) 
     return plural(form) if many else form
 
 
-@lru_cache(maxsize=None)
+@cache
 def participle(infinitive: str) -> str:
     """The past participle, masculine singular."""
     if infinitive in _IRREGULAR:
@@ -157,9 +155,9 @@ def _future_stem(infinitive: str) -> str:
     return infinitive[:-1] if infinitive.endswith("re") else infinitive
 
 
-@lru_cache(maxsize=None)
+@cache
 def conjugate(infinitive: str, tense: str, person: int) -> str:
-    """One simple form. tense: "present", "imperfect", "future" or "imperative"; person: 0 je, 1 tu, 2 il, 3 nous, 4 vous, 5 ils."""
+    """One simple form. tense: "present", "imperfect", "future", "imperative"; person: 0 je, 1 tu .. 5 ils."""
     if tense == "present":
         return _present(infinitive)[person]
     if tense == "future":

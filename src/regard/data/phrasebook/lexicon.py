@@ -1,7 +1,7 @@
 """The words of the phrasebook: one line a word, with the classes that keep sentences sane.
 
-A noun's *tags* say what can be done with it (`food`, `read`, `wash` ...); a verb lists the tags of nouns it takes as objects;
-an adjective lists the tags of nouns it can describe. `open`, say, meets `box` because both carry the tag `open`.
+A noun's *tags* say what can be done with it (`food`, `read`, `wash` ...); a verb lists the tags of nouns it takes as
+objects; an adjective lists the tags of nouns it can describe. `ouvrir` meets `boîte` because both carry the tag `open`.
 Every word here was chosen so that it has one English translation wherever the grammar can put it.
 """
 
@@ -31,7 +31,7 @@ class Noun:
 class Verb:
     """A verb: infinitive, English base form (with its particle), aspect, what it takes.
 
-    aspect: how its present is said in English: "state" (he loves), "action" (he is eating), "event" (no present: he broke).
+    aspect: how its present is said in English: "state" (he loves), "action" (he is eating), "event" (it has none).
     objects: tags of the nouns it takes as direct object (empty: intransitive). flags: "generic" (les chats -> cats),
     "human" (takes object pronouns: je te vois), "animal" (animals can do it), "etre" (auxiliary être), "reflexive",
     "noperfect" (no passé composé), "dative" (its object is introduced by à), "give" (something to someone), "place".
@@ -69,9 +69,9 @@ _NOUNS = """
     oiseau m bird animal draw         | vache f cow animal draw            | souris f mouse animal
     lapin m rabbit animal pet draw    | mouton m sheep animal draw         | canard m duck animal draw
     pomme f apple food cut wash count | orange f orange food cut count     | œuf m egg food count
-    tomate f tomato food cut wash count | gâteau m cake food cut cook finish count | haricot m bean food count
+    tomate f tomato food cut wash count | gâteau m cake food cut make finish count | haricot m bean food count
     fraise f strawberry food wash count | carotte f carrot food cut wash count | bonbon m candy food count
-    pain m bread food cut mass        | viande f meat food cut mass cook   | soupe f soup food cook finish mass hot
+    pain m bread food cut mass        | viande f meat food cut mass cook   | soupe f soup food make finish mass hot
     riz m rice food cook mass         | fromage m cheese food cut mass     | chocolat m chocolate food mass
     eau f water drink mass hot        | lait m milk drink mass hot         | café m coffee drink make mass hot
     thé m tea drink make mass hot     | vin m wine drink mass              | argent m money want mass
@@ -112,7 +112,7 @@ _VERBS = """
     vouloir : want : state : food drink thing pet want : noperfect
     avoir : have : state : thing food drink pet want : noperfect
     voir : see : state : thing animal person building transit place outdoor : human animal
-    connaître : know : state : person tale place2 building : human noperfect
+    connaître : know : state : person tale place2 : human noperfect
     comprendre : understand : state : tale : human
     manger : eat : action : food : animal
     boire : drink : action : drink : animal
@@ -136,7 +136,7 @@ _VERBS = """
     choisir : choose : action : food thing pet tale
     finir : finish : action : finish
     préparer : prepare : action : cook make
-    faire : make : action : cook make
+    faire : make : action : make
     couper : cut : action : cut
     conduire : drive : action : drive
     dessiner : draw : action : draw : human

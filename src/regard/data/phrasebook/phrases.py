@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 from bisect import bisect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from regard.data.phrasebook import english, french
 from regard.data.phrasebook.lexicon import NAMES, NOUNS, NUMBERS, Adjective, Noun, Verb, adjectives_of
@@ -18,14 +18,16 @@ Combination = tuple[str, str, str]
 """("object", verb, noun) or ("adjective", noun, adjective), French lemmas: the unit of what is held out."""
 
 
-class Weighted(tuple[tuple[T, ...], tuple[float, ...]]):
+class Weighted(NamedTuple, Generic[T]):
     """Choices with cumulative weights, made once."""
 
-    __slots__ = ()
+    values: tuple[T, ...]
+    cumulative: tuple[float, ...]
 
-    @classmethod
-    def of(cls, weights: dict[T, float]) -> Weighted[T]:
-        return cls((tuple(weights), tuple(accumulate(weights.values()))))
+    @staticmethod
+    def of(weights: Mapping[T, float]) -> Weighted[T]:
+        """From {choice: weight}; weights are positive."""
+        return Weighted(tuple(weights), tuple(accumulate(weights.values())))
 
 
 class Draw:
@@ -87,11 +89,11 @@ _POSSESSIVES = (
     (("mon", "ma", "mes"), "my"), (("ton", "ta", "tes"), "your"), (("son", "sa", "ses"), ""),
     (("notre", "notre", "nos"), "our"), (("votre", "votre", "vos"), "your"), (("leur", "leur", "leurs"), "their"),
 )  # fmt: skip
-_NUMERALS = dict(NUMBERS)
 _PEOPLE = tuple(noun for noun in NOUNS if "person" in noun.tags)
 _ANIMALS = tuple(noun for noun in NOUNS if "animal" in noun.tags)
 _OWNABLE = frozenset(("thing", "food", "drink", "pet", "house", "poss", "kin", "want"))
 _COUNTED = frozenset(("thing", "count", "animal", "person", "tale"))
+_PLENTY = frozenset(("thing", "count"))
 _LENT = frozenset(("thing", "pet"))
 
 _COUNT_WEIGHTS = {"the": 3.0, "a": 3.2, "this": 1.2, "my": 1.8, "number": 0.9, "lot": 0.3, "too": 0.2, "of": 0.6}
@@ -102,32 +104,37 @@ def _determiners(noun: Noun) -> dict[str, float]:
     if "kin" in noun.tags:
         return {"my": 1.0}
     weights = dict(_MASS_WEIGHTS if noun.mass else _COUNT_WEIGHTS)
-    for kind, needed in (("my", _OWNABLE), ("number", _COUNTED), ("lot", _COUNTED), ("too", _COUNTED), ("of", _LENT)):
+    for kind, needed in (("my", _OWNABLE), ("number", _COUNTED), ("lot", _PLENTY), ("too", _PLENTY), ("of", _LENT)):
         if not noun.tags & needed and not (noun.mass and kind in ("lot", "too")):
             weights.pop(kind, None)
     return weights
 
 
-_ALL = {noun: Weighted.of(_determiners(noun)) for noun in NOUNS}
-_GENERIC = {
-    noun: Weighted.of({k: w * (2 if k == "the" else 1) for k, w in _determiners(noun).items() if k in ("the", "this", "my", "of")})
-    for noun in NOUNS
-}  # fmt: skip
-_INDEFINITE = {
-    noun: Weighted.of({k: w for k, w in _determiners(noun).items() if k in ("a", "number", "lot")} or {"a": 1.0})
-    for noun in NOUNS
-}  # fmt: skip
-_DEFINITE = {
-    noun: Weighted.of({k: w for k, w in _determiners(noun).items() if k in ("the", "this", "my", "of")}) for noun in NOUNS
-}  # fmt: skip
-DETERMINERS = {"all": _ALL, "generic": _GENERIC, "indefinite": _INDEFINITE, "definite": _DEFINITE}
+def _limited(kinds: str, the: float = 1.0) -> dict[Noun, Weighted[str]]:
+    """Every noun's determiners, limited to these kinds (`a` where none is left); the: multiplies its weight."""
+    tables = {}
+    for noun in NOUNS:
+        weights = {kind: weight for kind, weight in _determiners(noun).items() if kind in kinds.split()}
+        if "the" in weights:
+            weights["the"] *= the
+        tables[noun] = Weighted.of(weights or {"a": 1.0})
+    return tables
+
+
+DETERMINERS = {
+    "all": _limited("the a this my number lot too of"),
+    "ordered": _limited("the a this my number of"),  # nobody orders too much tea
+    "generic": _limited("the this my of", the=2.0),
+    "indefinite": _limited("a number lot"),
+    "definite": _limited("the this my of"),
+}
 _ADJECTIVES: dict[Noun, tuple[tuple[Adjective, ...], tuple[Adjective, ...]]] = {
     noun: (adjectives_of(noun), tuple(a for a in adjectives_of(noun) if a.second)) for noun in NOUNS
 }
 
 
 def possessive(index: int, head: str, feminine: bool, many: bool, owner: str) -> tuple[str, str]:
-    """`mon` and `my` before `head`, the next French word (`mon amie`, `ma voisine`); index as the grammatical person."""
+    """`mon` and `my` before `head`, the next French word (`mon amie`); index: 0 mon .. 5 leur."""
     forms, meaning = _POSSESSIVES[index]
     form = forms[2] if many else forms[1] if feminine and not french.elides(head) else forms[0]
     return form, meaning or owner
@@ -138,7 +145,7 @@ def _owner_index(draw: Draw, subject: NounPhrase | None) -> int:
     if subject is not None and draw.chance(0.65):
         if subject.english_person == 2:
             return 2 if subject.owner else draw.pick((0, 1))
-        return subject.english_person if subject.english_person != 3 else 3
+        return subject.english_person
     return draw.pick((0, 0, 1, 3, 4, 5))
 
 
@@ -152,7 +159,11 @@ def _core(draw: Draw, noun: Noun, many: bool, adjectives: float) -> tuple[str, s
     adjective = draw.pick(choices)
     draw.combinations.append(("adjective", noun.french, adjective.french))
     if not adjective.before:
-        return f"{word_fr} {french.agree(adjective.french, noun.feminine, many)}", f"{adjective.english} {word_en}", False
+        return (
+            f"{word_fr} {french.agree(adjective.french, noun.feminine, many)}",
+            f"{adjective.english} {word_en}",
+            False,
+        )
     first = french.agree(adjective.french, noun.feminine, many, french.elides(word_fr))
     if second and draw.chance(0.15):
         other = draw.pick(second)
@@ -196,8 +207,7 @@ def _this(noun: Noun, core: str, many: bool) -> str:
 
 def _quantity(draw: Draw, kind: str, noun: Noun) -> tuple[str, str]:
     if kind == "number":
-        numeral = draw.pick(NUMBERS)
-        return numeral
+        return draw.pick(NUMBERS)
     if kind == "lot":
         return "beaucoup de", "a lot of"
     return "trop de", "too much" if noun.mass else "too many"
@@ -218,14 +228,18 @@ def thing(
     """A noun phrase around `noun`. kinds: which determiners ("all", "generic", "indefinite", "definite").
 
     negated: under a negation, where `un` turns into `de` and `some` into `any` (no=True: into `no`). bare: the definite
-    plural and the definite mass noun are said without article in English (`j'aime les chats`, `I love cats`).
+    plural and mass noun have no article in English (`j'aime les chats`, `I love cats`).
     verb: the verb it is the object of; the pair is remembered in `draw.combinations`.
     """
     if verb is not None:
         draw.combinations.append(("object", verb.french, noun.french))
     kind = draw.weighted(DETERMINERS[kinds][noun])
+    if no and negated:
+        kind = "a"  # there is no cat, there are no cats
     counted = kind in ("number", "lot", "too")
     many = not noun.mass and "one" not in noun.tags and (counted or draw.chance(0.3))
+    if kind == "a" and negated and french.plural(noun.french) == noun.french:
+        many = False  # pas de bus: one or more, nobody could tell
     core, core_en, adjective_first = _core(draw, noun, many, adjectives)
     head = core.split(" ", 1)[0]
     if kind == "the":
@@ -242,6 +256,8 @@ def thing(
         fr, en = f"{determiner} {core}", f"{meaning} {core_en}"
     elif kind == "of":
         name = draw.pick(NAMES)[0]
+        while subject is not None and name in subject.french:  # not `Sophie a perdu la clé de Sophie`
+            name = draw.pick(NAMES)[0]
         fr, en = f"{_the(noun, core, many)} {french.elide('de', name)}", f"{name}'s {core_en}"
     else:
         quantity, meaning = _quantity(draw, kind, noun)

@@ -7,11 +7,29 @@ from typing import NamedTuple
 
 from regard.data.phrasebook import english, french
 from regard.data.phrasebook.lexicon import (
-    IDIOMS, MOODS, NOUNS, NUMBERS, PROFESSIONS, TOWNS, VERBS, Adjective, Noun, Verb, adjectives_of, objects_of,
-)  # fmt: skip
+    IDIOMS,
+    MOODS,
+    NOUNS,
+    NUMBERS,
+    PROFESSIONS,
+    TOWNS,
+    VERBS,
+    Adjective,
+    Noun,
+    Verb,
+    adjectives_of,
+    objects_of,
+)
 from regard.data.phrasebook.phrases import (
-    DETERMINERS, Draw, NounPhrase, Weighted, person_subject, pronoun_subject, subject, thing,
-)  # fmt: skip
+    DETERMINERS,
+    Draw,
+    NounPhrase,
+    Weighted,
+    person_subject,
+    pronoun_subject,
+    subject,
+    thing,
+)
 
 __all__ = ["CONSTRUCTIONS", "Clause", "Clitic", "sentence"]
 
@@ -33,7 +51,8 @@ class Clause(NamedTuple):
     """What one clause says, in both languages. Pairs are (French, English).
 
     tense: "present", "past" (passé composé), "imperfect", "future", "near" (je vais ...), "want", "can", "must".
-    negation: "", "pas", "jamais" or "plus". habitual: the English present of an action is simple (every day), not progressive.
+    negation: "", "pas", "jamais" or "plus". habitual: an action's English
+    present is simple (every day), not progressive.
     """
 
     subject: NounPhrase
@@ -48,18 +67,22 @@ class Clause(NamedTuple):
 
 _BE = Verb("être", "be", "state")
 _TENSES = {
-    "action": {"present": 4, "past": 2.2, "imperfect": 1.2, "future": 1.4, "near": 1, "want": 0.8, "can": 0.7, "must": 0.7},
+    "action": {"present": 4, "past": 2.2, "imperfect": 1.2, "future": 1.4, "near": 1, "want": 0.8, "can": 0.7,
+               "must": 0.7},
     "state": {"present": 5, "past": 1.2, "imperfect": 1.4, "future": 1.2, "near": 0.6},
     "event": {"past": 6, "future": 2, "near": 1.5},
     "be": {"present": 5, "imperfect": 1.5, "future": 1.5, "near": 0.5},
 }  # fmt: skip
 _TENSES_OF: dict[str, Weighted[str]] = {
-    verb.french: Weighted.of({t: w for t, w in _TENSES[verb.aspect].items() if t != "past" or "noperfect" not in verb.flags})
+    verb.french: Weighted.of(
+        {tense: w for tense, w in _TENSES[verb.aspect].items() if tense != "past" or "noperfect" not in verb.flags}
+    )
     for verb in VERBS
-} | {"être": Weighted.of(_TENSES["be"])}  # fmt: skip
+} | {"être": Weighted.of(_TENSES["be"])}
 _TIMES = {
     "present": (("maintenant", "now"), ("aujourd'hui", "today")),
-    "past": (("hier", "yesterday"), ("ce matin", "this morning"), ("hier soir", "last night"), ("aujourd'hui", "today")),
+    "past": (("hier", "yesterday"), ("ce matin", "this morning"), ("hier soir", "last night"),
+             ("aujourd'hui", "today")),
     "future": (("demain", "tomorrow"), ("ce soir", "tonight"), ("demain matin", "tomorrow morning")),
     "near": (("demain", "tomorrow"), ("ce soir", "tonight")),
     "want": (("maintenant", "now"), ("demain", "tomorrow")),
@@ -78,12 +101,15 @@ _DATIVE = tuple(
     Clitic(fr, en, dative=True)
     for fr, en in (("me", "me"), ("te", "you"), ("nous", "us"), ("vous", "you"), ("leur", "them"))
 )
+_GENERIC_TENSES = ("present", "present", "present", "imperfect", "future", "near")
 _FIRST, _SECOND = ("me", "nous"), ("te", "vous")
 
 _TRANSITIVE = tuple(v for v in VERBS if v.objects and not v.flags & {"dative", "give"} and v.french != "chanter")
 _HUMAN = tuple(v for v in VERBS if "human" in v.flags)
 _GIVE = tuple(v for v in VERBS if "give" in v.flags)
-_INTRANSITIVE = tuple(v for v in VERBS if (not v.objects or v.french == "chanter") and v.french not in ("aller", "habiter"))
+_INTRANSITIVE = tuple(
+    v for v in VERBS if (not v.objects or v.french == "chanter") and v.french not in ("aller", "habiter")
+)
 _ORDERED = tuple(v for v in _TRANSITIVE if v.aspect == "action" and v.french not in ("porter", "conduire"))
 _OBJECTS = {verb.french: objects_of(verb) for verb in VERBS}
 _VERB = {verb.french: verb for verb in VERBS}
@@ -99,7 +125,8 @@ def _by_tags(*tags: str) -> tuple[Noun, ...]:
 
 # French preposition, English, where; whether small things only can be there.
 _LOCATIONS = (
-    ("dans", "in", _by_tags("room", "maison", "parc"), False), ("dans", "in", _by_tags("sac", "boîte", "voiture"), True),
+    ("dans", "in", _by_tags("room", "maison", "parc"), False),
+    ("dans", "in", _by_tags("sac", "boîte", "voiture"), True),
     ("sur", "on", _by_tags("furniture"), True), ("sous", "under", _by_tags("furniture", "arbre"), True),
     ("devant", "in front of", _by_tags("building", "maison", "porte", "arbre"), False),
     ("derrière", "behind", _by_tags("building", "maison", "porte", "arbre"), False),
@@ -113,7 +140,9 @@ def _location(draw: Draw, small: bool) -> tuple[str, str]:
         preposition, meaning, nouns, small_only = draw.pick(_LOCATIONS)
     place = thing(draw, draw.pick(nouns), kinds="definite", adjectives=0.1)
     head, _, last = preposition.rpartition(" ")
-    phrase = f"{head} {french.with_preposition(last, place.french)}" if last == "de" else f"{preposition} {place.french}"
+    phrase = f"{preposition} {place.french}"
+    if last == "de":
+        phrase = f"{head} {french.with_preposition(last, place.french)}"
     return phrase, f"{meaning} {place.english}"
 
 
@@ -160,12 +189,12 @@ def _say(draw: Draw, clause: Clause, questions: float = 0.22) -> Sentence:
     return "est-ce " + french.elide("que", french.statement(clause)), english.question(clause), "?"
 
 
-def _object(draw: Draw, clause: Clause) -> NounPhrase:
+def _object(draw: Draw, clause: Clause, kinds: str = "all") -> NounPhrase:
     verb = clause.verb
     generic = "generic" in verb.flags
     return thing(
         draw, draw.pick(_OBJECTS[verb.french]), verb,
-        kinds="generic" if generic else "all", bare=generic, subject=clause.subject, negated=bool(clause.negation),
+        kinds="generic" if generic else kinds, bare=generic, subject=clause.subject, negated=bool(clause.negation),
     )  # fmt: skip
 
 
@@ -173,7 +202,7 @@ def transitive(draw: Draw) -> Sentence:
     """La fille mange une pomme rouge."""
     verb = draw.pick(_TRANSITIVE)
     # In the passé composé `il a aimé les chats` could be the cats or cats: not said here.
-    tense = draw.pick(("present", "present", "present", "imperfect", "future", "near")) if "generic" in verb.flags else ""
+    tense = draw.pick(_GENERIC_TENSES) if "generic" in verb.flags else ""
     clause = _setting(draw, subject(draw, verb), verb, tense)
     noun_phrase = _object(draw, clause)
     tail = _both((noun_phrase.french, noun_phrase.english), clause.tail)
@@ -240,9 +269,8 @@ def give(draw: Draw) -> Sentence:
     """Elle donne une fleur à sa mère. Tu me montres ta maison."""
     verb = draw.pick(_GIVE)
     clause = _setting(draw, pronoun_subject(draw) if draw.chance(0.7) else person_subject(draw), verb)
-    what = thing(
-        draw, draw.pick(_OBJECTS[verb.french]), verb, subject=clause.subject, negated=bool(clause.negation), adjectives=0.15
-    )
+    noun = draw.pick(_OBJECTS[verb.french])
+    what = thing(draw, noun, verb, subject=clause.subject, negated=bool(clause.negation), adjectives=0.15)
     if draw.chance(0.5):
         first, second = clause.subject.english_person in (0, 3), clause.subject.english_person in (1, 4)
         barred = _FIRST if first else _SECOND if second else ()
@@ -250,10 +278,13 @@ def give(draw: Draw) -> Sentence:
         return _say(draw, clause._replace(clitic=clitic, tail=_both((what.french, what.english), clause.tail)))
     someone = thing(draw, draw.pick(_PEOPLE), kinds="definite", subject=clause.subject, adjectives=0)
     recipient = (french.with_preposition("à", someone.french), f"to {someone.english}")
-    return _say(draw, clause._replace(tail=_both((what.french, what.english), recipient)))
+    # The time is left out here (the sentence is long enough), and with it the habit that it named.
+    habitual = clause.habitual and clause.tail not in _HABITS
+    return _say(draw, clause._replace(tail=_both((what.french, what.english), recipient), habitual=habitual))
 
 
 def _be(draw: Draw, who: NounPhrase, tail: tuple[str, str], questions: float = 0.22) -> Sentence:
+    """`who` is `tail`."""
     clause = _setting(draw, who, _BE)
     return _say(draw, clause._replace(tail=tail), questions)
 
@@ -336,18 +367,19 @@ def there_is(draw: Draw) -> Sentence:
     negation = "pas" if draw.chance(0.2) else ""
     what = thing(draw, noun, kinds="indefinite", negated=bool(negation), no=True)
     no = " no " in f" {what.english} "
-    verb = french.conjugate("avoir", tense, 2)
+    form = french.conjugate("avoir", tense, 2)
     place = _location(draw, small=True)
     many = what.plural
     asked = not negation and draw.chance(0.25)
-    words_fr = ["il", "n'y" if negation else "y", verb, negation, what.french, place[0]]
+    words_fr = ["il", "n'y" if negation else "y", form, negation, what.french, place[0]]
     if tense == "future":
         finite, rest = "will", "be"
     else:
         finite, rest = english.be(5 if many else 2, was=tense == "imperfect"), ""
     if asked:
-        inverted = draw.chance(0.5)
-        fr = french.join(["y", f"{verb}-t-il", what.french, place[0]]) if inverted else f"est-ce qu'{french.join(words_fr)}"
+        fr = f"est-ce qu'{french.join(words_fr)}"
+        if draw.chance(0.5):
+            fr = french.join(("y", f"{form}-t-il", what.french, place[0]))
         return fr, english.join((finite, "there", rest, what.english, place[1])), "?"
     denial = "not" if negation and not no else ""
     return french.join(words_fr), english.join(("there", finite, denial, rest, what.english, place[1])), "."
@@ -366,8 +398,8 @@ def where(draw: Draw) -> Sentence:
     if draw.chance(0.5):
         what = thing(draw, draw.pick(_DESCRIBED), kinds="definite") if draw.chance(0.7) else person_subject(draw)
         clause = Clause(what, _BE, draw.pick(("present", "present", "imperfect")))
-        verb = french.conjugate("être", clause.tense, what.person)
-        return f"où {verb} {what.french}", f"where {english.question(clause)}", "?"
+        form = french.conjugate("être", clause.tense, what.person)
+        return f"où {form} {what.french}", f"where {english.question(clause)}", "?"
     verb = draw.pick(tuple(v for v in VERBS if v.flags & {"place", "motion", "home"} and v.french != "venir"))
     return _wh(draw, "où", "where", _setting(draw, pronoun_subject(draw), verb))
 
@@ -394,10 +426,9 @@ def when_and_why(draw: Draw) -> Sentence:
 
 def what_question(draw: Draw) -> Sentence:
     """Qu'est-ce que tu manges ? -> What are you eating?"""
-    verb = draw.pick(tuple(v for v in _TRANSITIVE if v.french not in ("appeler", "aider", "inviter", "avoir")))
-    clause = _setting(draw, subject(draw, verb), verb)._replace(negation="", habitual=False, adverb=("", ""))
-    if clause.tail in _HABITS or clause.tail[1] in ("every day", "every morning", "on Sundays"):
-        clause = clause._replace(habitual=True)
+    verb = draw.pick(tuple(v for v in _TRANSITIVE if v.french not in ("appeler", "aider", "inviter", "avoir", "faire")))
+    clause = _setting(draw, subject(draw, verb), verb)._replace(negation="", adverb=("", ""))
+    clause = clause._replace(habitual=clause.tail in _HABITS)
     return "qu'est-ce " + french.elide("que", french.statement(clause)), f"what {english.question(clause)}", "?"
 
 
@@ -446,7 +477,7 @@ def order(draw: Draw) -> Sentence:
         clause = Clause(who, verb, "present", negation, clitic)
     else:
         clause = Clause(who, draw.pick(_ORDERED), "present", negation)
-        what = _object(draw, clause)
+        what = _object(draw, clause, "ordered")
         clause = clause._replace(tail=(what.french, what.english))
     return french.imperative(clause), english.imperative(clause), "!"
 
@@ -457,16 +488,18 @@ def reported(draw: Draw) -> Sentence:
     speaker = pronoun_subject(draw)
     main = Clause(speaker, Verb(opening[0], opening[1], "state"), "present")
     inner_fr, inner_en, mark = draw.pick((transitive, object_pronoun, intransitive, mood))(draw)
-    while mark != ".":
+    other_you = {"tu": "vous ", "vous": "tu "}.get(speaker.french, "?")  # vous savez que tu ...: two kinds of you
+    while mark != "." or inner_fr.startswith(other_you):
         draw.combinations.clear()
         inner_fr, inner_en, mark = draw.pick((transitive, object_pronoun, intransitive, mood))(draw)
-    return f"{french.statement(main)} {french.elide('que', inner_fr)}", f"{english.statement(main)} that {inner_en}", "."
+    said = f"{french.statement(main)} {french.elide('que', inner_fr)}"
+    return said, f"{english.statement(main)} that {inner_en}", "."
 
 
 CONSTRUCTIONS: dict[Callable[[Draw], Sentence], float] = {
-    transitive: 30, object_pronoun: 12, intransitive: 7, motion: 5, talk: 2, give: 6, mood: 5, quality: 6, comparison: 3,
-    idiom: 3, profession: 1.5, there_is: 5, whereabouts: 4, where: 3, when_and_why: 3, what_question: 2.5,
-    who_question: 2.5, how_many: 2.5, order: 4, reported: 3,
+    transitive: 30, object_pronoun: 12, intransitive: 7, motion: 5, talk: 2, give: 6, mood: 5, quality: 6,
+    comparison: 3, idiom: 3, profession: 1.5, there_is: 5, whereabouts: 4, where: 3, when_and_why: 3,
+    what_question: 2.5, who_question: 2.5, how_many: 2.5, order: 4, reported: 3,
 }  # fmt: skip
 _CHOICE = Weighted.of(CONSTRUCTIONS)
 
