@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from transformers import MarianConfig, MarianMTModel
 
 from regard import shapes
 from regard.data.batches import IGNORED, PairBatch
@@ -116,8 +117,6 @@ class Marian(Contestant):
     """transformers' MarianMTModel from random values. attention: "sdpa" or "eager"."""
 
     def __init__(self, shape: Shape, attention: str) -> None:
-        from transformers import MarianConfig, MarianMTModel
-
         super().__init__()
         s = shape
         config = MarianConfig(

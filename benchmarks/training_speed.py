@@ -11,10 +11,12 @@ batches of the same mean number of sentences. Memory is measured in a process of
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import gzip
 import itertools
 import json
+import pickle
 import platform
 import random
 import resource
@@ -23,6 +25,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -81,7 +84,7 @@ class Batches:
         self.count, self.random = len(examples), random.Random(0)
         self.streams = {"bucketed": iter(self.bucketed), "random": self._shuffled()}
 
-    def _shuffled(self) -> Any:
+    def _shuffled(self) -> Iterator[PairBatch]:
         while True:
             order = self.random.sample(range(self.count), self.count)
             for start in range(0, self.count - self.sentences + 1, self.sentences):
@@ -188,24 +191,19 @@ def summary(result: Result) -> dict[str, Any]:
 # ---- memory ---------------------------------------------------------------------------------------------------------
 
 
-def memory(arguments: argparse.Namespace, name: str, number_format: str) -> float:
+def memory(arguments: argparse.Namespace, name: str, number_format: str, given: Sequence[PairBatch]) -> float:
     """MiB of a contestant's training above what the process held before the model was built, in a new process."""
     command = [sys.executable, __file__, "--probe", name, number_format]
-    for option in ("threads", "heads", "probe_steps", "batch_tokens"):
-        command += [f"--{option.replace('_', '-')}", str(getattr(arguments, option))]
-    command += [] if arguments.data is None else ["--data", str(arguments.data)]
-    return float(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    command += ["--threads", str(arguments.threads), "--heads", str(arguments.heads)]
+    return float(subprocess.run(command, check=True, stdout=subprocess.PIPE, input=pickle.dumps(given)).stdout)
 
 
 def probe(arguments: argparse.Namespace) -> None:
-    """The child of `memory`: trains on the same batches as the other contestants and prints its peak in MiB."""
+    """The child of `memory`: trains on the batches from standard input and prints its peak in MiB."""
     name, number_format = arguments.probe
-    shape = Shape(heads=arguments.heads)
-    stream = Batches(encode(read_pairs(arguments.data)[1], shape.vocab_size), arguments.batch_tokens)
-    batches = [stream.next("bucketed") for _ in range(arguments.probe_steps)]
-    del stream
+    batches = pickle.load(sys.stdin.buffer)
     before = reset_peak()
-    trainer = Trainer(CONTESTANTS[name](shape))
+    trainer = Trainer(CONTESTANTS[name](Shape(heads=arguments.heads)))
     for batch in batches:
         trainer.step(batch, number_format)
     print(peak() - before)
@@ -213,9 +211,8 @@ def probe(arguments: argparse.Namespace) -> None:
 
 def reset_peak() -> float:
     """MiB in use now; from here on `peak` counts anew where the system allows it (Linux), else from the start."""
-    clear = Path("/proc/self/clear_refs")
-    if clear.exists():
-        clear.write_text("5")
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
     return peak()
 
 
@@ -268,9 +265,9 @@ def markdown(report: dict[str, Any]) -> str:
         f"{report['shape']['dropout']} on embeddings, attention weights, residual branches and inside the feed-forward "
         "part; label smoothing 0.1, Adam (fused), gradient clipping.",
         "",
-        f"The sentences: {d['name']}, {d['pairs']:,} pairs. Bucketed batches hold {report['batch_tokens']:,} target tokens at "
-        f"most with padding ({d['padding']['bucketed']:.1%} padding); random ones {d['sentences']} sentences each "
-        f"({d['padding']['random']:.1%} padding). Making the batches is not timed.",
+        f"The sentences: {d['name']}, {d['pairs']:,} pairs. Bucketed batches hold "
+        f"{report['batch_tokens']:,} target tokens at most, with padding ({d['padding']['bucketed']:.1%} padding); "
+        f"random ones {d['sentences']} sentences each ({d['padding']['random']:.1%} padding). Making them is not timed.",
         "",
         "| | parameters | loss a token at start |",
         "| --- | ---: | ---: |",
@@ -344,8 +341,9 @@ def measure(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
             speed[number_format] = summary(result)
         wanted = [(f, n) for f in speed for n in ("regard", "nn.Transformer", speed[f]["marian"])]
         task = progress.add_task("memory", total=len(wanted))
+        given = [batches.next("bucketed") for _ in range(arguments.probe_steps)]
         for number_format, name in wanted:
-            memories.setdefault(number_format, {})[name] = memory(arguments, name, number_format)
+            memories.setdefault(number_format, {})[name] = memory(arguments, name, number_format, given)
             progress.advance(task)
     return {
         "command": shlex.join(["python", "benchmarks/training_speed.py", *sys.argv[1:]]),
@@ -356,7 +354,8 @@ def measure(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
         "data": {"name": what, "pairs": len(pairs), "sentences": batches.sentences, "padding": padding},
         "parameters": {name: c.parameter_count for name, c in contestants.items()},
         "first_losses": losses,
-        "rounds": arguments.rounds, "steps": arguments.steps, "probe_steps": arguments.probe_steps, "batch_tokens": arguments.batch_tokens,
+        "rounds": arguments.rounds, "steps": arguments.steps, "probe_steps": arguments.probe_steps,
+        "batch_tokens": arguments.batch_tokens,
         "speed": speed,
         "memory": memories,
     }  # fmt: skip

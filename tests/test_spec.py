@@ -59,9 +59,18 @@ def test_a_spec_reads_from_toml():
         (lambda d: d["stack"].update(hidden_size="8"), r"stack\.hidden_size: expected a whole number, got '8'"),
         (lambda d: d["stack"].update(hidden_size=True), r"stack\.hidden_size: expected a whole number, got True"),
         (lambda d: d["embedding"].update(vocab_size=0), r"embedding\.vocab_size: got 0, must be at least 1"),
-        (lambda d: d["stack"]["layers"][0]["layer"][0]["body"].update(heads=3, kv_heads=2), r"layers\[0\].*kv_heads: 3 query"),
-        (lambda d: d["stack"]["layers"][0]["layer"][0]["body"].update(kind="Atention"), r"body\.kind: got 'Atention', allowed"),
-        (lambda d: d["stack"]["layers"][0]["layer"][0]["body"].update(dropout=1.0), r"dropout: got 1.0, a dropout rate"),
+        (
+            lambda d: d["stack"]["layers"][0]["layer"][0]["body"].update(heads=3, kv_heads=2),
+            r"layers\[0\].*kv_heads: 3 query",
+        ),
+        (
+            lambda d: d["stack"]["layers"][0]["layer"][0]["body"].update(kind="Atention"),
+            r"body\.kind: got 'Atention', allowed",
+        ),
+        (
+            lambda d: d["stack"]["layers"][0]["layer"][0]["body"].update(dropout=1.0),
+            r"dropout: got 1.0, a dropout rate",
+        ),
         (lambda d: d.update(kind="os.system"), r"kind: got 'os.system', allowed"),
     ],
 )

@@ -76,7 +76,7 @@ class Cache:
     """The states of all mixers of a stack, and how far they are filled.
 
     Attributes:
-        length: slots in use (host int). lengths: [B] int64, tokens of each row. even: all rows have the same tokens, none
+        length: slots in use (host int). lengths: [B] int64, tokens of each row. even: all rows are as long, none
             of padding, and slot = position.
         states: [step of the stack][sublayer] -> state (None for parts without memory).
     """
@@ -114,7 +114,9 @@ class Cache:
         """
         end = self.length + queries
         if end > self.capacity:
-            raise InputError(f"the cache holds {self.capacity} tokens, {end} are needed; make it with a larger capacity")
+            raise InputError(
+                f"the cache holds {self.capacity} tokens, {end} are needed; make it with a larger capacity"
+            )
         if self.even and positions is None and lengths is None:
             return
         if self._positions is None:

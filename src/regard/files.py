@@ -26,7 +26,9 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     except OSError as error:
-        raise FailureError(f"cannot write {path}: {error.strerror or error}; free space or choose another folder") from error
+        raise FailureError(
+            f"cannot write {path}: {error.strerror or error}; free space or choose another folder"
+        ) from error
     os.close(handle)
     temporary = Path(name)
     try:
@@ -36,7 +38,9 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
         os.replace(temporary, path)
         sync(path.parent)
     except OSError as error:
-        raise FailureError(f"cannot write {path}: {error.strerror or error}; free space or choose another folder") from error
+        raise FailureError(
+            f"cannot write {path}: {error.strerror or error}; free space or choose another folder"
+        ) from error
     finally:
         temporary.unlink(missing_ok=True)
 

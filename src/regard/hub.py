@@ -1,7 +1,7 @@
 """A model folder in and out: config.json, model.safetensors, tokenizer files.
 
-The layout of our own: config.json holds {"regard": layout version, "spec": the spec, "training": ...}. Tensors are named
-like the module's parameters; a tied table is stored once.
+The layout of our own: config.json holds {"regard": layout version, "spec": the spec}. Tensors are named like the
+module's parameters; a tied table is stored once.
 """
 
 from __future__ import annotations
@@ -45,9 +45,7 @@ def save(model: Any, folder: str | os.PathLike[str]) -> None:
     write_text(folder / CONFIG, json.dumps(config, indent=1) + "\n")
 
 
-def load(
-    name: str | os.PathLike[str], dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
-) -> Any:
+def load(name: str | os.PathLike[str], dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> Any:
     """The model of a folder, in eval mode, with `.spec`, `.tokenizer` and `.source_tokenizer`.
 
     Raises:
@@ -71,17 +69,21 @@ def read_spec(folder: str | os.PathLike[str]) -> spec.Model:
     """The spec in a folder's config.json; InputError when there is none."""
     path = Path(folder) / CONFIG
     if not Path(folder).is_dir():
-        raise InputError(f"{folder}: no such folder; give a folder with {CONFIG} and {WEIGHTS}, or a run of `regard train`")
+        raise InputError(
+            f"{folder}: no such folder; give a folder with {CONFIG} and {WEIGHTS}, or a run of `regard train`"
+        )
     try:
         config = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
-        raise InputError(f"{folder}: no {CONFIG} in this folder; is it a model, or a run that has not been saved yet?") from None
+        raise InputError(
+            f"{folder}: no {CONFIG} in this folder; is it a model, or a run that has not been saved yet?"
+        ) from None
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: cannot be read as JSON ({error}); get the file again") from None
     if not isinstance(config, dict) or "spec" not in config:
         raise InputError(f'{path}: no "spec" in it, so this is not a model that regard wrote')
     try:
-        return spec.parse(config["spec"], "spec")  # type: ignore[no-any-return]
+        return spec.parse(config["spec"], "spec")
     except FieldError as error:
         raise InputError(f"{path}: {error}") from None
 

@@ -64,7 +64,7 @@ class Causal(Mask):
 
 @dataclass(frozen=True)
 class Window(Mask):
-    """Keys nearer than `size`: the token itself and `size - 1` on each side; with `& Causal()` only the earlier ones."""
+    """Keys nearer than `size`: the token itself and `size - 1` a side; with `& Causal()` only the earlier ones."""
 
     size: int
 

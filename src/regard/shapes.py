@@ -38,11 +38,12 @@ def encoder_decoder(
     text has it); activation_dropout: inside the feed-forward part. tied_embeddings: source and target share one table.
     """
     head_dim = _head_dim(hidden_size, heads)
-    rates = dict(dropout=attention_dropout or 0.0, bias=bias)
+    mha = S.Attention(heads, head_dim, bias=bias, dropout=attention_dropout or 0.0)
+    cross = S.CrossAttention(heads, head_dim, bias=bias, dropout=attention_dropout or 0.0)
     feed_forward = S.MLP(intermediate_size, activation, bias, activation_dropout)
     wrap = _Wrap(norm, S.LayerNorm(norm_eps), dropout)
-    encoder_layer = wrap(S.Attention(heads, head_dim, mask=S.Everything(), **rates), feed_forward)  # type: ignore[arg-type]
-    decoder_layer = wrap(S.Attention(heads, head_dim, **rates), S.CrossAttention(heads, head_dim, **rates), feed_forward)  # type: ignore[arg-type]
+    encoder_layer = wrap(replace(mha, mask=S.Everything()), feed_forward)
+    decoder_layer = wrap(mha, cross, feed_forward)
     final = S.LayerNorm(norm_eps) if norm == "pre" else None
 
     def embed(size: int) -> S.Embedding:
@@ -75,7 +76,7 @@ def decoder(
     bias: bool = True,
     tied_head: bool = True,
 ) -> S.LanguageModel:
-    """A pre-norm decoder: GPT-2's by default, LLaMA's with rotary, norm = "rms", gated, activation = "silu", no bias."""
+    """A pre-norm decoder: GPT-2's by default, LLaMA's with rotary, "rms", gated, "silu" and no bias."""
     attention = S.Attention(
         heads, _head_dim(hidden_size, heads), kv_heads, bias=bias, dropout=dropout,
         rotary=S.Rotary() if positions == "rotary" else None,
@@ -118,8 +119,10 @@ def deepnorm(model: S.EncoderDecoder) -> S.EncoderDecoder:
     constants = deepnorm_constants(len(model.encoder.stack.layers), len(model.decoder.stack.layers))
 
     def scaled(stack: S.Stack, alpha: float) -> S.Stack:
-        layers = tuple(tuple(replace(part, scale=alpha) for part in layer) for layer in stack.layers)
-        return replace(stack, layers=layers)
+        def scale(part: S.Residual | S.Parallel) -> S.Residual | S.Parallel:
+            return replace(part, scale=alpha) if isinstance(part, S.Residual) else part
+
+        return replace(stack, layers=tuple(tuple(map(scale, layer)) for layer in stack.layers))
 
     encoder = replace(model.encoder, stack=scaled(model.encoder.stack, constants["encoder"][0]))
     decoder = replace(model.decoder, stack=scaled(model.decoder.stack, constants["decoder"][0]))

@@ -58,7 +58,7 @@ class LayerNorm(Part):
 
 @dataclass(frozen=True)
 class RMSNorm(Part):
-    """x / sqrt(mean(x^2) + eps) * (offset + weight)  (arXiv:1910.07467). `offset` is 1 where published weights start at 0."""
+    """x / sqrt(mean(x^2) + eps) * (offset + weight)  (arXiv:1910.07467). `offset` is 1 where weights start at 0."""
 
     eps: float = 1e-6
     offset: float = 0.0
@@ -124,9 +124,13 @@ class RelativeBias(Part):
 
     def __post_init__(self) -> None:
         least = 4 if self.bidirectional else 2
-        _check(self.buckets >= least and self.buckets % 2 == 0, "buckets", f"got {self.buckets}, must be even, >= {least}")
+        _check(
+            self.buckets >= least and self.buckets % 2 == 0, "buckets", f"got {self.buckets}, must be even, >= {least}"
+        )
         exact = self.buckets // (4 if self.bidirectional else 2)
-        _check(self.max_distance > exact, "max_distance", f"got {self.max_distance}, must exceed {exact} (exact buckets)")
+        _check(
+            self.max_distance > exact, "max_distance", f"got {self.max_distance}, must exceed {exact} (exact buckets)"
+        )
 
 
 # ---- mixers ---------------------------------------------------------------------------------------------------------
@@ -287,7 +291,9 @@ class Stack(Part):
             _check(0 <= index < len(self.layers), f"order[{step}]", known)
         if self.score_bias is not None:
             heads = {body.heads for _, body in bodies(self) if isinstance(body, Attention)}
-            _check(len(heads) == 1, "score_bias", f"one table needs one number of heads, the layers have {sorted(heads)}")
+            _check(
+                len(heads) == 1, "score_bias", f"one table needs one number of heads, the layers have {sorted(heads)}"
+            )
 
 
 @dataclass(frozen=True)
@@ -332,7 +338,7 @@ class Pooler(Part):
 
 @dataclass(frozen=True)
 class SequenceClassifier(Part):
-    """Scores of `labels` classes a row, from the pooler's vector or, with pool = "mean", from the mean of its tokens."""
+    """Scores of `labels` classes a row: from the pooler's vector, the first token, or the mean of its tokens."""
 
     labels: int
     pool: Literal["pooler", "first", "mean"] = "pooler"

@@ -92,7 +92,12 @@ class Tokenizer:
         with atomic_write(Path(folder) / name) as path:
             self._inner.save(str(path))
         if name == "tokenizer.json":
-            config = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": PAD, "bos_token": START, "eos_token": END}
+            config = {
+                "tokenizer_class": "PreTrainedTokenizerFast",
+                "pad_token": PAD,
+                "bos_token": START,
+                "eos_token": END,
+            }
             write_text(Path(folder) / "tokenizer_config.json", json.dumps(config, indent=1) + "\n")
 
     def fingerprint(self) -> str:

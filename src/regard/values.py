@@ -37,6 +37,7 @@ class Tagged:
 def _variants(cls: type) -> dict[str, type]:
     """The dataclasses a `kind` may name where `cls` is expected: itself and every subclass."""
     found = {cls.__name__: cls} if dataclasses.is_dataclass(cls) else {}
+    sub: type
     for sub in cls.__subclasses__():
         found |= _variants(sub)
     return found
@@ -59,7 +60,7 @@ def from_dict(cls: type[T], data: Any, path: str = "") -> T:
     for key in data:
         if key not in known:
             raise FieldError(f"unknown key; allowed here: {', '.join(sorted(known))}", _join(path, str(key)))
-    hints, values = _hints(cls), {}
+    hints, values = _hints(cls), {}  # type: ignore[arg-type]
     for name, field in known.items():
         if name in data:
             values[name] = convert(hints[name], data[name], _join(path, name))

@@ -34,14 +34,19 @@ def test_fused_equals_plain_with_gradients(convention, eps, bias, chunk):
     for a, b in zip(torch.autograd.grad(2 * fused[0], inputs), torch.autograd.grad(2 * plain[0], inputs), strict=True):
         close(a, b)
     with torch.no_grad():
-        for a, b in zip(linear_cross_entropy(hidden, weight, offset, labels, eps, convention, chunk), plain, strict=True):
+        for a, b in zip(
+            linear_cross_entropy(hidden, weight, offset, labels, eps, convention, chunk), plain, strict=True
+        ):
             close(a, b)
 
 
 def test_uniform_smoothing_is_torchs():
     hidden, weight, offset, labels = problem()
     logits = F.linear(hidden, weight, offset)
-    close(label_smoothed_nll(logits, labels, 0.1)[0], F.cross_entropy(logits, labels, label_smoothing=0.1, reduction="sum"))
+    close(
+        label_smoothed_nll(logits, labels, 0.1)[0],
+        F.cross_entropy(logits, labels, label_smoothing=0.1, reduction="sum"),
+    )
 
 
 def test_gradcheck():

@@ -27,7 +27,9 @@ norms = st.one_of(
 )
 maybe_norm = st.one_of(st.none(), norms)
 activations = st.sampled_from(["relu", "gelu", "gelu_tanh", "silu", "relu2"])
-biases = st.one_of(st.none(), st.just(S.ALiBi()), st.builds(S.RelativeBias, buckets=st.just(8), max_distance=st.just(9)))
+biases = st.one_of(
+    st.none(), st.just(S.ALiBi()), st.builds(S.RelativeBias, buckets=st.just(8), max_distance=st.just(9))
+)
 causal_masks = st.one_of(
     st.just(M.Causal()),
     st.builds(lambda n: M.Causal() & M.Window(n), st.integers(1, 6)),
@@ -108,7 +110,9 @@ def stacks(draw: Any, masks: Any = causal_masks, cross: bool = False, positions:
 def embeddings(draw: Any, positions: bool = True) -> S.Embedding:
     kinds = [None, S.Learned(LENGTH + 4, 2), S.Sinusoidal(), S.Sinusoidal(interleaved=False)]
     position = draw(st.sampled_from(kinds)) if positions else None
-    return S.Embedding(VOCAB, position, draw(maybe_norm), draw(st.sampled_from([1.0, 2.5])), draw(st.sampled_from([0, 2])))
+    return S.Embedding(
+        VOCAB, position, draw(maybe_norm), draw(st.sampled_from([1.0, 2.5])), draw(st.sampled_from([0, 2]))
+    )
 
 
 lm_heads = st.builds(

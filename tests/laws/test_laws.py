@@ -51,7 +51,9 @@ def test_law_2_full_pass_equals_chunks_equals_steps(spec, sizes):
 def _parts(spec, kind):
     if isinstance(spec, kind):
         yield spec
-    for value in vars(spec).values() if hasattr(spec, "__dataclass_fields__") else spec if isinstance(spec, tuple) else ():
+    for value in (
+        vars(spec).values() if hasattr(spec, "__dataclass_fields__") else spec if isinstance(spec, tuple) else ()
+    ):
         if hasattr(value, "__dataclass_fields__") or isinstance(value, tuple):
             yield from _parts(value, kind)
 
@@ -120,7 +122,9 @@ def _decoder(model):
 def test_law_4_nothing_hidden_matters_not_even_for_gradients(spec, row):
     model = make(spec)
     size = spec.stack.hidden_size
-    embeds = torch.randn(1, 7, size, generator=torch.Generator().manual_seed(5), dtype=torch.float64, requires_grad=True)
+    embeds = torch.randn(
+        1, 7, size, generator=torch.Generator().manual_seed(5), dtype=torch.float64, requires_grad=True
+    )
     out = call(model, None, inputs_embeds=embeds)
     (grad,) = torch.autograd.grad(out[0, row].sum(), embeds)
     assert grad[0, row + 1 :].abs().sum() == 0
@@ -244,7 +248,9 @@ def test_the_strategy_draws_what_it_promises():
     @given(draw.models)
     def look(spec):
         text = S.dumps(spec)
-        found.extend(k for k in ("Rotary", "ALiBi", "RelativeBias", "Parallel", "Window", "EncoderDecoder") if k in text)
+        found.extend(
+            k for k in ("Rotary", "ALiBi", "RelativeBias", "Parallel", "Window", "EncoderDecoder") if k in text
+        )
 
     look()
     assert set(found) >= {"Rotary", "ALiBi", "RelativeBias", "Parallel", "Window", "EncoderDecoder"}

@@ -52,7 +52,9 @@ def test_claim_A2_neighbouring_codes_have_a_cosine_of_0_973():
 def test_claim_A4_rotary_frequencies():
     last = {d: Rotary(S.Rotary(), d).frequencies(torch.float64, CPU)[-1].item() for d in (64, 128)}
     assert last[64] == pytest.approx(0.0001334, rel=1e-3)
-    assert 2 * math.pi / last[64] == pytest.approx(47117, abs=1) and 2 * math.pi / last[128] == pytest.approx(54410, abs=1)
+    assert 2 * math.pi / last[64] == pytest.approx(47117, abs=1) and 2 * math.pi / last[128] == pytest.approx(
+        54410, abs=1
+    )
 
 
 def test_claim_A7_alibi_is_a_penalty_that_grows_with_distance():

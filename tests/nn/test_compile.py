@@ -50,7 +50,9 @@ def test_an_encoder_decoder_exports_with_padding():
 
     batch, time, long = Dim("B", min=1, max=64), Dim("T", min=2, max=512), Dim("S", min=2, max=512)
     example = (ids(2, 9), ids(2, 6), torch.tensor([6, 3]))
-    exported = export(Whole(), example, {"ids": {0: batch, 1: time}, "source": {0: batch, 1: long}, "lengths": {0: batch}})
+    exported = export(
+        Whole(), example, {"ids": {0: batch, 1: time}, "source": {0: batch, 1: long}, "lengths": {0: batch}}
+    )
     new = (ids(3, 17), ids(3, 11), torch.tensor([11, 2, 5]))
     assert (exported(*new) - model(new[0], source=new[1], source_lengths=new[2])).abs().max() < 1e-4
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,9 @@ from torch import Tensor
 
 IGNORED = -100
 Examples = Sequence[tuple[Sequence[int], Sequence[int]]]
+
+
+TENSORS = ("source", "source_lengths", "inputs", "labels", "lengths")
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,7 @@ class PairBatch:
 
     def to(self, device: torch.device | str) -> PairBatch:
         """The batch on another device."""
-        moved = {f.name: getattr(self, f.name) for f in fields(self)}
-        return PairBatch(**{k: v.to(device) if isinstance(v, Tensor) else v for k, v in moved.items()})
+        return replace(self, **{name: getattr(self, name).to(device) for name in TENSORS})
 
 
 class _Ragged:
@@ -127,8 +129,13 @@ class BucketedBatches:
         labels = self.target.padded(chosen, None, self.end_id, IGNORED)
         source = self.source.padded(chosen, None, self.end_id, self.pad_id)
         lengths, source_lengths = self.target.lengths[chosen] + 1, self.source.lengths[chosen] + 1
-        tensors = [torch.from_numpy(a) for a in (source, source_lengths, inputs, labels, lengths)]
-        return PairBatch(*tensors, tuple(chosen.tolist()), int(lengths.sum()), int(source_lengths.sum()))
+        arrays = dict(zip(TENSORS, (source, source_lengths, inputs, labels, lengths), strict=True))
+        return PairBatch(
+            **{name: torch.from_numpy(array) for name, array in arrays.items()},
+            ids=tuple(chosen.tolist()),
+            tokens=int(lengths.sum()),
+            source_tokens=int(source_lengths.sum()),
+        )
 
     def __iter__(self) -> Iterator[PairBatch]:
         if not self._count:

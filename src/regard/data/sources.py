@@ -70,7 +70,9 @@ def load(config: DataConfig) -> Corpus:
     splits = {name: _clean(name, pairs, config, name == "train", report) for name, pairs in raw.items()}
     train, valid = splits.pop("train"), splits.pop("valid", [])
     if not train:
-        raise InputError(f"data.train: no pair is left in {config.train or config.kind}; see what was left out: {report}")
+        raise InputError(
+            f"data.train: no pair is left in {config.train or config.kind}; see what was left out: {report}"
+        )
     return Corpus(train, valid, splits, report)
 
 
@@ -78,7 +80,12 @@ def _clean(name: str, pairs: Iterable[Pair], config: DataConfig, training: bool,
     """Test sets keep every line; training and validation pairs go through the filters."""
     kept: list[Pair] = []
     seen: set[Pair] = set()
-    out = {"with an empty side": 0, f"over {config.max_characters} characters": 0, "of unlike lengths": 0, "repeated": 0}
+    out = {
+        "with an empty side": 0,
+        f"over {config.max_characters} characters": 0,
+        "of unlike lengths": 0,
+        "repeated": 0,
+    }
     empty, long, unlike, repeated = out
     for pair in pairs:
         pair = Pair(pair.source.strip(), pair.target.strip())
@@ -173,7 +180,9 @@ def tsv(path: Path, source: str, target: str) -> Iterator[Pair]:
         if columns is None:
             missing = [name for name in (source, target) if name not in cells]
             if missing:
-                raise InputError(f"{path}: line 1: no column {missing[0]!r}; it has {', '.join(cells)} (or give numbers)")
+                raise InputError(
+                    f"{path}: line 1: no column {missing[0]!r}; it has {', '.join(cells)} (or give numbers)"
+                )
             columns = [cells.index(source), cells.index(target)]
         elif not line:
             yield Pair("", "")

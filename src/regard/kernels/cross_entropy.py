@@ -68,7 +68,7 @@ def linear_cross_entropy(
     if not torch.is_grad_enabled():
         return _forward_only(hidden, weight, bias, labels, eps, convention, chunk)
     right, spread = smoothing_weights(eps, weight.shape[0], convention)
-    return _LinearCrossEntropy.apply(hidden, weight, bias, labels, right, spread, chunk, dtype)  # type: ignore[no-any-return]
+    return _LinearCrossEntropy.apply(hidden, weight, bias, labels, right, spread, chunk, dtype)
 
 
 def _forward_only(
@@ -88,7 +88,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         loss   = log-sum-exp - a * logit[label] - b * sum(logits)
         d loss / d logits = p - a * one-hot - b
 
-    The terms in b are products with a constant, so they are added as such (sum(logits) = h . sum of W's rows) instead of
+    The terms in b are products with a constant, so they are added as such (sum(logits) = h . sum of W's rows) without
     passing over all logits again; rows that do not count are zeroed in `hidden`, not in the logits.
     """
 
@@ -146,7 +146,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             return loss, nll
 
     @staticmethod
-    def backward(ctx: Any, d_loss: Tensor, _d_nll: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, d_loss: Tensor, _d_nll: Tensor) -> tuple[Tensor | None, ...]:
         grads = [
             None if g is None or t is None else (g * d_loss).to(t)
             for g, t in zip(ctx.saved_tensors, ctx.dtypes, strict=True)

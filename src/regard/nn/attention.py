@@ -42,7 +42,7 @@ class Attend(Watchable):
     def _fused(self, q: Tensor, k: Tensor, visible: Visible) -> bool:
         """The rule: fused unless hooks, a soft cap or dropout need the weights.
 
-        In half precision on a CPU, short training passes are plain too: the fused backward is slow there (measured: 17 ms
+        In half precision on a CPU, short training passes are plain too: the fused backward is slow there (17 ms
         against 2.9 at length 14 in bfloat16, while in float32 it takes half the plain path's time at any length).
         """
         if self.watched or self.softcap is not None or (self.training and self.dropout.rate > 0):

@@ -53,7 +53,9 @@ def build(
     from regard.nn.model import MODELS
 
     if type(model) not in MODELS:
-        raise InputError(f"build needs a model spec ({', '.join(m.__name__ for m in MODELS)}), got {type(model).__name__}")
+        raise InputError(
+            f"build needs a model spec ({', '.join(m.__name__ for m in MODELS)}), got {type(model).__name__}"
+        )
     scheme = initial.scheme(init)
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype or before)

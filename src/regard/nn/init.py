@@ -60,8 +60,8 @@ def truncated_normal(model: nn.Module, generator: torch.Generator | None) -> Non
 def deepnorm(model: nn.Module, generator: torch.Generator | None) -> None:
     """Xavier normal, with the gain beta of DeepNorm for value, output and feed-forward projections (arXiv:2203.00555).
 
-    beta follows from the numbers of layers (the paper's Table of figure 2); alpha is the residual's `scale` in the spec,
-    see `deepnorm_constants`.
+    beta follows from the numbers of layers (the paper's figure 2); alpha is the residual's `scale` in the spec, see
+    `deepnorm_constants`.
     """
     encoder, decoder = _depths(model.spec)  # type: ignore[arg-type]
     betas = deepnorm_constants(encoder, decoder)

@@ -75,10 +75,10 @@ def document_positions(documents: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Visible:
-    """A realised mask. causal: the lower triangle, by flag. allowed: bool [B or 1, H or 1, T or 1, S]; True = may attend.
+    """A realised mask. causal: the lower triangle, by flag. allowed: bool [B or 1, H or 1, T or 1, S].
 
-    At most one of the two is set; neither: everything is visible. empty_rows: a query may have no key left.
-    clean: what stands in hidden slots is known to be finite, so it need not be blanked.
+    True = may attend. At most one of the two is set; neither: everything is visible. empty_rows: a query may have no
+    key left. clean: what stands in hidden slots is known to be finite, so it need not be blanked.
     """
 
     causal: bool = False
@@ -194,7 +194,9 @@ class Context:
         mask = mask[None, None] if mask.ndim == 2 else mask[:, None] if mask.ndim == 3 else mask
         if mask.ndim != 4 or mask.dtype != torch.bool or mask.shape[-1] != self.keys:
             given = f"{mask.dtype} {list(mask.shape)}"
-            raise InputError(f"mask: got {given}; give a bool tensor [T, S], [B, T, S] or [B, H, T, S], S = {self.keys}")
+            raise InputError(
+                f"mask: got {given}; give a bool tensor [T, S], [B, T, S] or [B, H, T, S], S = {self.keys}"
+            )
         return Visible(allowed=mask, empty_rows=True, clean=self.cache is not None)
 
     def _realise(self, mask: Mask) -> Visible:

@@ -57,7 +57,9 @@ class Learned(nn.Module):
     def check(self, end: int) -> None:
         """Raises InputError when a text reaches past the table."""
         if end > self.length:
-            raise InputError(f"the text has {end} tokens, the model's learned positions end at {self.length}; shorten it")
+            raise InputError(
+                f"the text has {end} tokens, the model's learned positions end at {self.length}; shorten it"
+            )
 
 
 # ---- at queries and keys --------------------------------------------------------------------------------------------
@@ -104,7 +106,7 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> Tensor:
 
 
 def alibi_slopes(heads: int) -> list[float]:
-    """One slope a head: 2^(-8 i / n) for n a power of two; else those of the next lower power, then every other of the next."""
+    """One slope a head: 2^(-8 i / n) for n a power of two; else the lower power's, and every other of the next."""
     power = 2 ** math.floor(math.log2(heads))
     slopes = [2 ** (-8 * (i + 1) / power) for i in range(power)]
     return slopes + [2 ** (-8 * (i + 1) / (2 * power)) for i in range(0, 2 * (heads - power), 2)]

@@ -1,6 +1,6 @@
 """The residual, written once, and the layer that holds its bodies by role.
 
-    x  ->  post_norm( scale * x  +  branch_scale * branch_norm( body( pre_norm(x) ) ) )
+x  ->  post_norm( scale * x  +  branch_scale * branch_norm( body( pre_norm(x) ) ) )
 """
 
 from __future__ import annotations
@@ -31,10 +31,8 @@ class Residual(nn.Module):
 
     def branch(self, body: nn.Module, normed: Tensor, context: Context, state: Any) -> Tensor:
         """branch_scale * branch_norm(body(.)), with dropout."""
-        if isinstance(body, Attention | CrossAttention):
-            y = body(normed, context, state)
-        else:
-            y = body(normed)
+        mixer = isinstance(body, Attention | CrossAttention)
+        y = body(normed, context, state) if mixer else body(normed)
         y = self.dropout(self.branch_norm(y))
         return y if self.branch_scale == 1.0 else self.branch_scale * y
 
@@ -80,8 +78,11 @@ class Layer(nn.Module):
             self.plan.append((name, roles))
 
     def _add(self, name: str, module: nn.Module) -> str:
-        count = sum(1 for n, _ in self.named_children() if n == name or n.startswith(f"{name}_") and n[len(name) + 1 :].isdigit())
-        name = name if count == 0 else f"{name}_{count + 1}"
+        count = 1
+        taken = dict(self.named_children())
+        while (numbered := name if count == 1 else f"{name}_{count}") in taken:
+            count += 1
+        name = numbered
         self.add_module(name, module)
         return name
 

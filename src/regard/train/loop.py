@@ -162,8 +162,9 @@ class Trainer:
                     self.report(interval)
                     interval = Interval()
                 if self.due(self.evaluate_every):
+                    began = time.monotonic()
                     self.evaluate()
-                    interval.start = time.monotonic()
+                    interval.start += time.monotonic() - began
                 if self.due(self.save_every):
                     self.save()
             if self.state.update and self.score is None:

@@ -180,11 +180,12 @@ def _portions(run: _Pass, wanted: Sequence[_Map]) -> list[list[str]]:
 def _translation(model: Any, text: str, target: str | None) -> _Pass:
     """The decoder reads the start token and the target; the row of each token read is named by the one written next."""
     tokenizer = _tokenizer(model)
-    reader = model.source_tokenizer or tokenizer
-    source = _checked(reader.encode(text))
-    if target is None:
-        from regard.generate import translate
+    from regard.generate import translate
+    from regard.generate.prompts import source_ids
 
+    reader = model.source_tokenizer or tokenizer
+    source = _checked(source_ids(model, [text])[0])
+    if target is None:
         ids = translate(model, [text], beams=1)[0][0].ids
         target = tokenizer.decode(ids)
     else:
