@@ -267,7 +267,7 @@ def markdown(report: dict[str, Any]) -> str:
         "",
         f"The sentences: {d['name']}, {d['pairs']:,} pairs. Bucketed batches hold "
         f"{report['batch_tokens']:,} target tokens at most, with padding ({d['padding']['bucketed']:.1%} padding); "
-        f"random ones {d['sentences']} sentences each ({d['padding']['random']:.1%} padding). Making them is not timed.",
+        f"random ones {d['sentences']} sentences each ({d['padding']['random']:.1%} padding). Making them is untimed.",
         "",
         "| | parameters | loss a token at start |",
         "| --- | ---: | ---: |",
