@@ -11,6 +11,7 @@ import regard
 from regard import shapes
 from regard.errors import InputError
 from regard.hub import CONFIG, WEIGHTS, read_tensors, write_tensors
+from regard.tokenizer import Tokenizer
 
 
 @pytest.fixture
@@ -66,6 +67,23 @@ def test_a_damaged_config_is_refused(saved, content, message):
     (saved[1] / CONFIG).write_text(content)
     with pytest.raises(InputError, match=message):
         regard.load(saved[1])
+
+
+def test_fault_D13_a_vocabulary_larger_than_the_model_is_told_with_both_numbers(saved):
+    Tokenizer.train(["a b c"], 300).save(saved[1])
+    with pytest.raises(InputError, match=r"the tokenizer has \d+ tokens, the decoder only 50"):
+        regard.load(saved[1])
+
+
+def test_fault_W1_a_tied_head_owns_no_tensor_and_follows_the_table(tmp_path):
+    model = regard.build(shapes.decoder(50, 32, 1, 4))
+    regard.save(model, tmp_path)
+    again = regard.load(tmp_path)
+    ids = torch.tensor([[3, 4]])
+    before = again(ids)
+    with torch.no_grad():
+        again.embedding.weight[7] += 1.0
+    assert not torch.equal(again(ids)[..., 7], before[..., 7]) and torch.equal(again(ids)[..., 8], before[..., 8])
 
 
 def test_missing_folders_and_files(tmp_path):

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from regard import spec as S
 from regard.errors import InputError
 
-NormPlace = Literal["pre", "post"]
+NormPlace = Literal["pre", "post", "deepnorm"]
 
 
 def encoder_decoder(
@@ -34,6 +34,8 @@ def encoder_decoder(
 ) -> S.EncoderDecoder:
     """The 2017 Transformer (arXiv:1706.03762); norm = "pre" moves the norms before each sublayer.
 
+    norm = "deepnorm" (arXiv:2203.00555) keeps them after it and scales the skip path; build it with init = "deepnorm".
+
     dropout: on embeddings and residual branches; attention_dropout: on attention weights (None: 0, as the paper's
     text has it); activation_dropout: inside the feed-forward part. tied_embeddings: source and target share one table.
     """
@@ -51,13 +53,14 @@ def encoder_decoder(
 
     tied = tied_embeddings and source_vocab_size is None  # equal sizes do not make two vocabularies one
     depth = layers if encoder_layers is None else encoder_layers
-    return S.EncoderDecoder(
+    made = S.EncoderDecoder(
         S.Encoder(embed(source_vocab_size or vocab_size), S.Stack(hidden_size, (encoder_layer,) * depth, final)),
         S.LanguageModel(
             embed(vocab_size), S.Stack(hidden_size, (decoder_layer,) * layers, final), S.LMHead(tied=tied_head)
         ),
         tied_embeddings=tied,
     )
+    return _deepnorm(made) if norm == "deepnorm" else made
 
 
 def decoder(
@@ -114,8 +117,8 @@ def encoder(
     return S.Encoder(embedding, S.Stack(hidden_size, (layer,) * layers), heads_on_top)
 
 
-def deepnorm(model: S.EncoderDecoder) -> S.EncoderDecoder:
-    """The post-norm model with DeepNorm's residual scale alpha (arXiv:2203.00555); build it with init = "deepnorm"."""
+def _deepnorm(model: S.EncoderDecoder) -> S.EncoderDecoder:
+    """A post-norm model with DeepNorm's residual scale alpha."""
     constants = deepnorm_constants(len(model.encoder.stack.layers), len(model.decoder.stack.layers))
 
     def scaled(stack: S.Stack, alpha: float) -> S.Stack:

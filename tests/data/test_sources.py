@@ -208,20 +208,17 @@ def test_multi30k(shared_data):
     assert corpus.train[0].target == "Two young, White males are outside near many bushes."
 
 
-@pytest.mark.xfail(strict=True, reason='column "0" reads the last column: columns count from 1')
 def test_column_zero_is_refused(tmp_path):
     write(tmp_path, t_tsv="a\tb\tc\n")
     with pytest.raises((InputError, FieldError)):
         data.load(config(tmp_path, "tsv", source="0", target="1"))
 
 
-@pytest.mark.xfail(strict=True, reason="blank lines of a jsonl file are skipped without being counted")
 def test_blank_json_lines_are_counted(tmp_path):
     write(tmp_path, t_jsonl='{"fr": "a", "en": "b"}\n\n')
     assert "1 with an empty side" in str(data.load(config(tmp_path, "jsonl")).report)
 
 
-@pytest.mark.xfail(strict=True, reason='kind = "phrasebook" ignores source = "en": still French to English')
 def test_the_phrasebook_turns_round():
     corpus = data.load(DataConfig(size=1000, source="en", target="fr"))
     assert corpus.train[0] == Pair(*reversed(tuple_of(data.load(DataConfig(size=1000)).train[0])))

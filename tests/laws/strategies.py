@@ -15,7 +15,7 @@ from regard import mask as M
 from regard import spec as S
 
 # `make check-slow` raises the number of drawn specs
-EXAMPLES = int(os.environ.get("REGARD_EXAMPLES", "25"))
+EXAMPLES = int(os.environ.get("REGARD_EXAMPLES", "40"))
 law = settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None)
 
 VOCAB = 13

@@ -12,6 +12,8 @@ from regard import mask as M
 from regard import spec as S
 from regard.errors import InputError
 from regard.nn.attention import Attend, fused
+from regard.nn.build import build_part
+from regard.nn.heads import head_loss
 from regard.nn.layout import Context, Layout, Visible
 from regard.nn.position import ALiBi, RelativeBias, Rotary, Sinusoidal, alibi_slopes, rotate
 from tests.laws.strategies import close
@@ -219,6 +221,26 @@ def test_fault_P23_the_embedding_scale_is_rounded_to_the_activations():
     model = regard.build(S.LanguageModel(S.Embedding(3, scale=3072**0.5), S.Stack(4, ())), dtype=torch.bfloat16)
     out = model(torch.tensor([[1]]), hidden=True)
     assert torch.equal(out[0, 0], model.embedding.weight[1] * 55.5) and round(math.sqrt(3072), 4) == 55.4256
+
+
+@pytest.mark.parametrize("part", [S.LayerNorm(), S.RMSNorm(), S.RMSNorm(offset=1.0)])
+def test_fault_T16_norm_statistics_are_float32_in_half_precision(part):
+    x = torch.randn(64, 512, generator=torch.Generator().manual_seed(0)) * 3 + 5
+    exact, half = build_part(part, 512), build_part(part, 512).to(torch.bfloat16)
+    low = x.to(torch.bfloat16)
+    # one rounding of the result (2^-8) is allowed; statistics in bfloat16 would be off by several
+    assert torch.allclose(half(low).float(), exact(low.float()), rtol=2**-7, atol=2**-8)
+
+
+def test_fault_L1_and_L2_labels_are_shifted_once_and_within_their_row():
+    model, text = lm(), ids(2, 6)
+    loss, nll = head_loss(model, model(text[:, :-1], hidden=True), text[:, 1:])
+    logits = model(text)[:, :-1]
+    close(nll, torch.nn.functional.cross_entropy(logits.flatten(0, 1), text[:, 1:].flatten(), reduction="sum"))
+    other = text.clone()
+    other[1, 0] = (other[1, 0] + 1) % 11
+    first = [head_loss(model, model(t[:1, :-1], hidden=True), t[:1, 1:])[0] for t in (text, other)]
+    assert torch.equal(*first) and loss > 0
 
 
 # ---- cache ----------------------------------------------------------------------------------------------------------

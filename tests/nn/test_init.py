@@ -56,7 +56,7 @@ def test_deepnorm_constants_of_the_paper():
     assert both["encoder"] == pytest.approx((0.81 * (6**5) ** (1 / 16), 0.87 * (6**5) ** (-1 / 16)))
     assert both["decoder"] == pytest.approx((18**0.25, 72**-0.25))
     assert deepnorm_constants(0, 24)["decoder"] == pytest.approx((48**0.25, 192**-0.25))
-    spec = shapes.deepnorm(shapes.encoder_decoder(50, 32, 6, 4, 64))
+    spec = shapes.encoder_decoder(50, 32, 6, 4, 64, norm="deepnorm")
     assert spec.decoder.stack.layers[0][0].scale == pytest.approx(18**0.25)
     model = regard.build(spec, init="deepnorm", generator=torch.Generator().manual_seed(0))
     attention = model.decoder.stack.layers[0].attention

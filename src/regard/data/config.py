@@ -13,7 +13,7 @@ class DataConfig:
     """Where the sentence pairs come from, and which are left out.
 
     kind:
-        "phrasebook"  the package's own French-English pairs: `size` of them, made from `seed`
+        "phrasebook"  the package's own French-English pairs (or English-French): `size` of them, made from `seed`
         "files"       two aligned text files a split, plain or .gz; {lang} in a path becomes `source` or `target`
         "tsv"         one file a split, columns apart by tabs; `source` and `target` are column numbers from 1, or names
                       that stand in the first line
@@ -47,6 +47,14 @@ class DataConfig:
             for name, path in (("train", self.train), ("valid", self.valid), *self.test.items()):
                 if path and "{lang}" not in path:
                     raise FieldError(f"got {path!r}; put {{lang}} where {self.source} or {self.target} stands", name)
+        if self.kind == "phrasebook" and {self.source, self.target} != {"fr", "en"}:
+            raise FieldError(
+                f"got {self.source} to {self.target}; the phrasebook has fr and en, in both directions", "source"
+            )
+        if self.kind == "tsv":
+            for name in ("source", "target"):
+                if getattr(self, name) == "0":
+                    raise FieldError("got 0; columns count from 1", name)
         if self.max_characters < 1:
             raise FieldError(f"got {self.max_characters}, must be at least 1", "max_characters")
         if self.max_ratio is not None and self.max_ratio < 1:

@@ -59,10 +59,11 @@ def load(config: DataConfig) -> Corpus:
         from regard.data.phrasebook import generate
 
         book = generate(config.seed, config.size)
+        made = {"train": book.train, "valid": book.valid, "held-out combinations": book.test}
+        turned = config.source == "en"
         raw: dict[str, Iterable[Pair]] = {
-            "train": [Pair(*p) for p in book.train],
-            "valid": [Pair(*p) for p in book.valid],
-            "held-out combinations": [Pair(*p) for p in book.test],
+            name: [Pair(english, french) if turned else Pair(french, english) for french, english in pairs]
+            for name, pairs in made.items()
         }
     else:
         paths = {"train": config.train, "valid": config.valid} | config.test
@@ -196,6 +197,7 @@ def jsonl(path: Path, source: str, target: str) -> Iterator[Pair]:
     """One JSON object a line; keys may look inside ("translation.fr")."""
     for number, line in enumerate(lines(path), 1):
         if not line.strip():
+            yield Pair("", "")
             continue
         try:
             row = json.loads(line)
