@@ -38,6 +38,9 @@ class Tokenizer:
         self.pad_id, self.start_id, self.end_id = (self._special(t) for t in (PAD, START, END))
         self._specials = {self.pad_id, self.start_id, self.end_id}
 
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return _from_text, (self._inner.to_str(),)  # the library's own copy forgets `encode_special_tokens`
+
     def _special(self, token: str) -> int:
         found = self._inner.token_to_id(token)
         if found is None:
@@ -107,13 +110,21 @@ class Tokenizer:
     # ---- using it ----
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, without specials."""
-        ids: list[int] = self._inner.encode(text, add_special_tokens=False).ids
-        return ids
+        """The ids of a text, without specials; InputError for half a surrogate pair, which is no text."""
+        return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many texts, in parallel."""
-        return [e.ids for e in self._inner.encode_batch(list(texts), add_special_tokens=False)]
+        try:
+            return [e.ids for e in self._inner.encode_batch(list(texts), add_special_tokens=False)]
+        except TypeError:
+            for text in texts:
+                try:
+                    text.encode("utf-8")
+                except UnicodeEncodeError as error:
+                    problem = f"a lone surrogate at character {error.start} of {text[:40]!r}"
+                    raise InputError(f"text cannot be encoded: {problem}; read it as UTF-8") from None
+            raise
 
     def decode(self, ids: Iterable[int], skip_special: bool = True) -> str:
         """The text of ids; bytes that form no character become U+FFFD."""
@@ -135,7 +146,7 @@ class Tokenizer:
     def _bytes(self, i: int, skip_special: bool) -> bytes:
         if i in self._specials:
             return b"" if skip_special else (self._inner.id_to_token(i) or "").encode()
-        token = self._inner.id_to_token(i)
+        token = self._inner.id_to_token(i) if i >= 0 else None
         if token is None:
             raise InputError(f"token id {i} is not in the vocabulary of {self.vocab_size}")
         table = _byte_of_letter()
@@ -156,6 +167,10 @@ class Stream:
     def finish(self) -> str:
         """What was held back: U+FFFD for a character that was cut, else nothing."""
         return self._decoder.decode(b"", final=True)
+
+
+def _from_text(text: str) -> Tokenizer:
+    return Tokenizer(tokenizers.Tokenizer.from_str(text))
 
 
 @functools.cache

@@ -172,7 +172,6 @@ def test_buckets_save_most_of_the_padding():
     assert bucketed[0] < 0.2 < 0.3 < mixed[0]
 
 
-@pytest.mark.xfail(strict=True, reason="a saved place is accepted for other data or another batch size: C1 again")
 @pytest.mark.parametrize(("count", "max_tokens"), [(65, 64), (64, 128)])
 def test_other_data_or_batch_size_is_refused(count, max_tokens):
     saved = BucketedBatches(examples(64), 64).state_dict()
@@ -180,13 +179,11 @@ def test_other_data_or_batch_size_is_refused(count, max_tokens):
         BucketedBatches(examples(count), max_tokens).load_state_dict(saved)
 
 
-@pytest.mark.xfail(strict=True, reason="padding inside an example counts as text")
 def test_fault_L9():
     """Ids that are already padded are refused: their padding must not be taken for text."""
     with pytest.raises(ValueError, match="pad"):
         BucketedBatches([([5, PAD, PAD], [6])], 64)
 
 
-@pytest.mark.xfail(strict=True, raises=ZeroDivisionError, reason="padding_share divides by zero without examples")
 def test_padding_share_without_examples():
     assert BucketedBatches([], 64).padding_share == (0.0, 0.0)

@@ -85,6 +85,8 @@ class BucketedBatches:
         self.source, self.target = _Ragged([s for s, _ in examples]), _Ragged([t for _, t in examples])
         self.max_tokens, self.seed, self.bucketed = max_tokens, seed, bucketed
         self.pad_id, self.start_id, self.end_id = pad_id, start_id, end_id
+        if pad_id != end_id and any((ragged.flat == pad_id).any() for ragged in (self.source, self.target)):
+            raise ValueError(f"examples hold the pad id {pad_id}: give them without padding, batches add their own")
         self.epoch = self.index = 0
         self._plan: tuple[int, list[np.ndarray]] | None = None
 
@@ -155,18 +157,25 @@ class BucketedBatches:
     @property
     def padding_share(self) -> tuple[float, float]:
         """Shares of padding among source and target tokens in this epoch's batches."""
+        if not self._count:
+            return 0.0, 0.0
         shares = []
         for ragged in (self.source, self.target):
             lengths = [ragged.lengths[chosen] + 1 for chosen in self.plan(self.epoch)]
             shares.append(1 - sum(x.sum() for x in lengths) / sum(len(x) * x.max() for x in lengths))
         return float(shares[0]), float(shares[1])
 
+    @property
+    def _identity(self) -> dict[str, int]:
+        return {"seed": self.seed, "max_tokens": self.max_tokens, "examples": self._count}
+
     def state_dict(self) -> dict[str, Any]:
-        """The place: batches drawn in the current epoch."""
-        return {"epoch": self.epoch, "index": self.index, "seed": self.seed}
+        """The place: batches drawn in the current epoch, and what it is a place in."""
+        return {"epoch": self.epoch, "index": self.index} | self._identity
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from a place; ValueError when it was saved with another seed."""
-        if state["seed"] != self.seed:
-            raise ValueError(f"the position was saved with data seed {state['seed']}, this run has {self.seed}")
+        """Goes on from a place; ValueError when it is one in another stream."""
+        for name, value in self._identity.items():
+            if state.get(name) != value:
+                raise ValueError(f"the position was saved with data {name} {state.get(name)}, this run has {value}")
         self.epoch, self.index = int(state["epoch"]), int(state["index"])

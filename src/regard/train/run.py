@@ -96,8 +96,11 @@ def train(
     display = Display(quiet)
     if recipe.train.threads is not None:
         torch.set_num_threads(recipe.train.threads)
-    open_folder(folder, recipe, resume)
+    check_folder(folder, recipe, resume)
+    if recipe.model.spec is None:  # impossible sizes are told before any work
+        recipe.model.make(recipe.tokenizer.vocab_size, None if recipe.tokenizer.joint else recipe.tokenizer.vocab_size)
     corpus = data.load(recipe.data)
+    write_text(folder / "recipe.toml", recipe.dumps())
     display.say(str(corpus.report))
     prepared = prepare(recipe, corpus, folder, display)
     trainer = make_trainer(recipe, prepared, corpus, folder, display)
@@ -111,8 +114,8 @@ def train(
     return finish(recipe, trainer, corpus, reason)
 
 
-def open_folder(folder: Path, recipe: Recipe, resume: bool) -> None:
-    """Makes the run's folder and writes the recipe; refuses a folder with another run.
+def check_folder(folder: Path, recipe: Recipe, resume: bool) -> None:
+    """Refuses a folder with another run.
 
     Raises:
         InputError: the folder holds a run and `resume` is off, or that run has another recipe.
@@ -125,7 +128,6 @@ def open_folder(folder: Path, recipe: Recipe, resume: bool) -> None:
         if different:
             names = ", ".join(different)
             raise InputError(f"{file} differs from the recipe in {names}: a run goes on with its own values")
-    write_text(file, recipe.dumps())
 
 
 def prepare(recipe: Recipe, corpus: Any, folder: Path, display: Display) -> Prepared:

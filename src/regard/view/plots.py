@@ -1,7 +1,7 @@
-"""Pictures with matplotlib: attention heat maps and loss curves.
+"""Pictures with matplotlib: attention heat maps.
 
 matplotlib is imported when a picture is made, and only its Agg and SVG canvases: no window, no pyplot, no settings
-changed outside. Colours are told apart by colour-blind readers (a single-hue scale; Okabe and Ito's palette).
+changed outside. Colours are told apart by colour-blind readers (a single-hue scale).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -173,120 +173,6 @@ def _labelled(maps: Maps) -> Maps:
 def _escaped(maps: Maps, missing: set[str]) -> Maps:
     rows, columns = (tuple(fonts.escaped(t, missing) for t in labels) for labels in (maps.rows, maps.columns))
     return replace(maps, rows=rows, columns=columns)
-
-
-# ---- loss -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Curve:
-    """What a log says about one quantity: steps ascending, with its value at each."""
-
-    steps: list[int]
-    values: list[float]
-
-
-def read_curves(log: str | os.PathLike[str]) -> dict[str, Curve]:
-    """The curves of a run's log.jsonl: -log p a token in training and validation, and the learning rate.
-
-    A half-written last line and values that are not finite numbers are left out; a step that was logged twice (a
-    resumed run) counts as it was logged last.
-
-    Raises:
-        InputError: there is no such file.
-    """
-    from regard.train.log import read
-
-    if not Path(log).is_file():
-        raise InputError(f"loss curve: there is no log {log}; give the log.jsonl of a run")
-    found: dict[str, dict[int, float]] = {"train": {}, "valid": {}, "learning_rate": {}}
-    for line in read(Path(log)):
-        step = line.get("update")
-        pairs = {
-            "train": line.get("nll", line.get("loss")) if line.get("event") == "train" else None,
-            "valid": line.get("nll", line.get("loss")) if line.get("event") == "valid" else None,
-            "learning_rate": line.get("lr") if line.get("event") == "train" else None,
-        }
-        for name, value in pairs.items():
-            if isinstance(step, int) and isinstance(value, int | float) and math.isfinite(value):
-                found[name][step] = value
-    return {name: Curve(sorted(c), [c[step] for step in sorted(c)]) for name, c in found.items() if c}
-
-
-def loss_curve(
-    curves: dict[str, Curve], path: str | os.PathLike[str], title: str = "Training", unit: str = "nats a token"
-) -> None:
-    """Draws training and validation loss over the steps and, below, the learning rate, as PNG or SVG.
-
-    Args:
-        curves: any of "train", "valid" and "learning_rate".
-
-    Raises:
-        InputError: nothing to draw, or another suffix than .png or .svg.
-    """
-    path = _checked(path)
-    if not any(curves.get(name) and curves[name].steps for name in ("train", "valid")):
-        raise InputError("loss curve: there is no loss to draw yet; train for some steps first")
-    families, missing = fonts.families([title])
-    with _style(families):
-        _save(_loss_figure(curves, fonts.escaped(title, missing), unit), path)
-
-
-def _loss_figure(curves: dict[str, Curve], title: str, unit: str) -> Figure:
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
-
-    rate = curves.get("learning_rate")
-    figure = Figure(figsize=(7.5, 5.2 if rate else 4.2), layout="constrained")
-    heights = [3, 1] if rate else [1]
-    rows = figure.subplots(len(heights), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
-    figure.suptitle(title, fontsize=12, fontweight="bold", parse_math=False)
-    top = rows[0]
-    train, valid = curves.get("train"), curves.get("valid")
-    if train and train.steps:
-        dots = "o" if len(train.steps) == 1 else None
-        top.plot(train.steps, train.values, color="#56B4E9", lw=0.8, alpha=0.6, marker=dots)
-        smooth = _smoothed(train.values)
-        top.plot(train.steps, smooth, color="#0072B2", lw=1.8, label="training (running median)")
-    if valid and valid.steps:
-        top.plot(valid.steps, valid.values, color="#D55E00", lw=1.4, ls="--", marker="o", ms=4, label="validation")
-        best = int(np.argmin(np.nan_to_num(valid.values, nan=np.inf)))
-        label = f"best validation: {valid.values[best]:.3f} at step {valid.steps[best]:,}"
-        top.plot(valid.steps[best], valid.values[best], "D", ms=8, mfc="none", color="#000000", label=label)
-    _limit(top, [c.values for c in (train, valid) if c])
-    top.set_ylabel(f"loss ({unit})")
-    top.legend(frameon=False, fontsize=9)
-    if rate:
-        rows[1].plot(rate.steps, rate.values, color="#009E73", lw=1.5, marker="o" if len(rate.steps) == 1 else None)
-        rows[1].set_ylabel("learning rate")
-        rows[1].set_ylim(bottom=0)
-        rows[1].ticklabel_format(axis="y", style="sci", scilimits=(-2, 3))
-    rows[-1].set_xlabel("step (updates of the weights)")
-    rows[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
-    for axes in rows:
-        axes.grid(color="#dddddd", lw=0.6)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
-    return figure
-
-
-def _smoothed(values: list[float]) -> list[float]:
-    """Running median over 2 % of the points (at least 5): a single spike does not move it."""
-    half = max(2, len(values) // 100)
-    return [float(np.nanmedian(values[max(0, i - half) : i + half + 1])) for i in range(len(values))]
-
-
-def _limit(axes: Any, series: list[list[float]]) -> None:
-    """Keeps a few exploded steps from flattening the rest of the curve."""
-    values = np.array([v for s in series for v in s if math.isfinite(v)])
-    if len(values) < 20:
-        return
-    low, high, most = values.min(), np.percentile(values, 98), values.max()
-    if most - low > 4 * (high - low) > 0:
-        axes.set_ylim(low - 0.05 * (high - low), high + 0.3 * (high - low))
-
-
-# ---- both -----------------------------------------------------------------------------------------------------------
 
 
 def _checked(path: str | os.PathLike[str]) -> Path:
