@@ -59,7 +59,7 @@ def test_fault_V1(translator: Any) -> None:
 
 def test_kinds_tokens_and_weights_of_a_translator(translator: Any, tokenizer: Tokenizer) -> None:
     kinds, _, title, target, notes = attention.look(translator, "Je t'aime.", "I love you.")
-    source, written = tokenizer.encode("Je t'aime."), tokenizer.encode("I love you.")
+    source, written = [*tokenizer.encode("Je t'aime."), tokenizer.end_id], tokenizer.encode("I love you.")
     assert [k.kind for k in kinds] == ["Encoder self-attention", "Decoder self-attention", "Cross-attention"]
     encoder, decoder, cross = kinds
     assert encoder.rows == encoder.columns == cross.columns == tuple(tokenizer.pieces(source))

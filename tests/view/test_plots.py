@@ -1,6 +1,5 @@
 """The pictures: what is drawn, in which colours and fonts, and that nothing outside is changed."""
 
-import json
 import warnings
 from pathlib import Path
 
@@ -112,8 +111,3 @@ def test_darker_is_more(tmp_path: Path) -> None:
 def test_other_suffixes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a\.jpg: the name must end in \.png or \.svg"):
         plots.heat_maps([_maps(("a",), ("b",))], tmp_path / "a.jpg")
-
-
-def _log(path: Path, *lines: object) -> Path:
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    return path

@@ -184,7 +184,8 @@ def _translation(model: Any, text: str, target: str | None) -> _Pass:
     from regard.generate.prompts import source_ids
 
     reader = model.source_tokenizer or tokenizer
-    source = _checked(source_ids(model, [text])[0])
+    source = source_ids(model, [text])[0]
+    _checked(source[:-1])  # without the end token, which an empty text has too
     if target is None:
         ids = translate(model, [text], beams=1)[0][0].ids
         target = tokenizer.decode(ids)
