@@ -207,6 +207,25 @@ def test_law_8_gradient_of_a_split_batch_is_that_of_the_whole(spec, eps):
 
 
 @law
+@given(st.one_of(draw.language_models(), draw.encoder_decoders()), st.sampled_from([1, 3]))
+def test_law_9_a_batch_of_searches_is_each_alone_and_greedy_is_the_argmax_of_full_passes(spec, beams):
+    model, prompts = make(spec), [[1, 2, 3], [4], [5, 6, 7, 8]]
+    options = dict(max_new_tokens=4, beams=beams, end_tokens=[0], start_token=1)
+    together = regard.generate(model, prompts, **options)
+    for prompt, found in zip(prompts, together, strict=True):
+        (alone,) = regard.generate(model, [prompt], **options)
+        assert alone.ids == found.ids and alone.finish_reason == found.finish_reason
+        assert alone.logprobs == pytest.approx(found.logprobs, abs=1e-9)
+        assert found.score == pytest.approx(sum(found.logprobs) / len(found.ids), abs=1e-9)
+        if beams == 1:
+            extra = dict(source=torch.tensor([prompt])) if isinstance(spec, S.EncoderDecoder) else {}
+            text = [1] if extra else list(prompt)
+            for i in found.ids:
+                assert model(torch.tensor([text]), **extra)[0, -1].argmax() == i
+                text.append(i)
+
+
+@law
 @given(draw.models)
 def test_law_10_eval_is_deterministic_and_draws_nothing(spec):
     model, ids = make(spec), tokens(2, 6)
