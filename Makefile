@@ -27,9 +27,9 @@ test: setup  ## the tests, a few minutes
 
 check: setup lint test  ## everything that must pass before a commit
 
-check-slow: setup  ## the slow tests and thousands of drawn models: an hour
+check-slow: setup  ## the slow tests and thousands of drawn models: ten minutes
 	$(PYTEST) -n $(JOBS) -m slow --timeout 3600
-	REGARD_EXAMPLES=1000 $(PYTEST) -n $(JOBS) tests/laws --timeout 7200
+	REGARD_EXAMPLES=300 $(PYTEST) -n $(JOBS) tests/laws --timeout 7200
 
 lint: setup  ## style, formatting, types
 	$(BIN)/ruff check .

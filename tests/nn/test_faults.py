@@ -128,6 +128,17 @@ def test_fault_M13_heads_that_do_not_divide_are_refused_at_once():
         S.Attention(6, 8, 4)
 
 
+def test_fault_M16_tables_are_not_read_out_of_bounds_at_masked_positions():
+    """127 entries, length 128, the last position masked: an index past the table is clamped, not read."""
+    place = torch.arange(128)
+    seen = M.Permuted(tuple(range(127)), itself=True).allows(place[:, None], place)
+    assert torch.equal(seen[:127, :127], torch.ones(127, 127, dtype=torch.bool).tril())
+    bias = RelativeBias(S.RelativeBias(8, 9), 1)
+    assert bias.bucket(torch.tensor([-(10**6), 10**6])).tolist() == [7, 0]
+    model, text = lm(mask=M.Permuted(tuple(range(127)), itself=True)), ids(1, 128)
+    close(model(text, lengths=torch.tensor([127]))[:, :127], model(text[:, :127]))
+
+
 def test_fault_M18_padding_is_read_in_self_attention():
     model, text = lm(), ids(2, 6)
     close(model(text, lengths=torch.tensor([6, 3]))[1, :3], model(text[1:, :3])[0])
