@@ -283,8 +283,3 @@ def test_window_hides_gradients_exactly():
     embeds = torch.randn(1, 7, 8, dtype=torch.float64, requires_grad=True)
     (grad,) = torch.autograd.grad(call(model, None, inputs_embeds=embeds)[0, 5].sum(), embeds)
     assert [bool(g.abs().sum() > 0) for g in grad[0]] == [False, False, False, True, True, True, False]
-
-
-def test_strategies_refuse_nothing_silently():
-    with pytest.raises(ValueError, match="kv_heads"):
-        S.Attention(6, 4, 4)
