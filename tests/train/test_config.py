@@ -74,6 +74,27 @@ def test_overrides(tmp_path):
         ("train.metric=bleu", 'train.metric: "bleu" needs score_sentences'),
         ("train.device=tpu", "train.device: got 'tpu', allowed: 'auto', 'cpu'"),
         ("train=3", "train: expected a table for TrainConfig, got 3"),
+        ("optimizer.lr=nan", "optimizer.lr: got nan, must be a finite number"),
+        ("optimizer.betas=[nan, 0.9]", "optimizer.betas[0]: got nan, must be a finite number"),
+        ("optimizer.weight_decay=-inf", "optimizer.weight_decay: got -inf, must be a finite number"),
+        ("schedule.scale=inf", "schedule.scale: got inf, must be a finite number"),
+        ("schedule.minimum=nan", "schedule.minimum: got nan, must be a finite number"),
+        ("train.epochs=inf", "train.epochs: got inf, must be a finite number"),
+        ("train.clip=nan", "train.clip: got nan, must be a finite number"),
+        ("train.explode=nan", "train.explode: got nan, must be a finite number"),
+        ("decode.length_penalty=nan", "decode.length_penalty: got nan, must be a finite number"),
+        ("decode.batch_tokens=0", "decode.batch_tokens: got 0, must be at least 1"),
+        ("data.max_ratio=nan", "data.max_ratio: got nan, must be a finite number"),
+        ("data.seed=-1", "data.seed: got -1, must be at least 0"),
+        ("seed=-1", "seed: got -1, must be at least 0"),
+        ("seed=18446744073709551616", "seed: the whole number does not fit into 64 bits"),
+        ("train.updates=9223372036854775808", "train.updates: the whole number does not fit"),
+        ("train.threads=1000000000", "train.threads: got 1000000000, must be at most 1024"),
+        ("name=../../x", "name: got '../../x'; it may hold letters, digits"),
+        ("name=..", "name: got '..'"),
+        ("name=a\\b", "name: got 'a\\\\b'"),
+        ("name=", "name: got ''"),
+        ("train.updates=3\nseed=4", "a line break or control character; give each key with its own --set"),
         ("nosense", "--set nosense: expected table.key=value"),
         ("name.x=1", "--set name.x=1: name is not a table"),
     ],
@@ -83,6 +104,13 @@ def test_what_does_not_fit_is_told_with_its_path(tmp_path, change, message):
         read(tmp_path, TEXT, change)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_names_and_infinities_that_are_right(tmp_path):
+    for name in ("multi30k-en-de", "v1.5", "my run", "Übung_2"):
+        assert read(tmp_path, TEXT, f"name={name}").name == name
+    assert read(tmp_path, TEXT, "train.explode=inf").train.explode == float("inf")
+    assert read(tmp_path, TEXT, "seed=9223372036854775807").seed == 2**63 - 1
 
 
 def test_a_run_needs_an_end(tmp_path):

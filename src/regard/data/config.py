@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from regard.ranges import at_least, check_numbers
 from regard.values import FieldError
 
 
@@ -41,6 +42,8 @@ class DataConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check_numbers(self)
+        at_least(self, 0, "seed")
         if self.kind != "phrasebook" and not self.train:
             raise FieldError(f'kind = "{self.kind}" needs the path of the training pairs', "train")
         if self.kind == "files":
@@ -55,7 +58,4 @@ class DataConfig:
             for name in ("source", "target"):
                 if getattr(self, name) == "0":
                     raise FieldError("got 0; columns count from 1", name)
-        if self.max_characters < 1:
-            raise FieldError(f"got {self.max_characters}, must be at least 1", "max_characters")
-        if self.max_ratio is not None and self.max_ratio < 1:
-            raise FieldError(f"got {self.max_ratio}, must be at least 1", "max_ratio")
+        at_least(self, 1, "max_characters", "max_ratio")

@@ -24,11 +24,14 @@ from typing import Any, Literal
 from regard import shapes, spec
 from regard.data.config import DataConfig
 from regard.errors import InputError
+from regard.ranges import at_least, check_numbers, positive
 from regard.train import toml
 from regard.train.optim import OptimizerConfig
 from regard.train.schedule import ScheduleConfig
 from regard.values import FieldError, convert, from_dict, to_dict
 
+NAME = re.compile(r"\w([\w .+-]{0,98}[\w+-])?")  # of a folder in runs/, whatever the system
+MOST_THREADS = 1024  # a system cannot make any number of them: torch then ends the process without a word
 FILLED_IN = ("vocab_size", "source_vocab_size")  # known when the tokenizer is
 
 
@@ -82,7 +85,8 @@ class TokenizerConfig:
     folder: str | None = None
 
     def __post_init__(self) -> None:
-        _least(self, 1, "vocab_size")
+        check_numbers(self)
+        at_least(self, 1, "vocab_size")
 
 
 @dataclass(frozen=True)
@@ -130,12 +134,12 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if self.updates is None and self.epochs is None and self.minutes is None:
             raise FieldError("a run needs an end: give updates, epochs or minutes", "updates")
-        _least(self, 1, "updates", "batch_tokens", "accumulate", "max_length", "log_every", "keep", "threads")
-        _least(self, 0, "evaluate_every", "save_every", "score_sentences", "patience", "average", "clip")
-        for name in ("epochs", "minutes", "explode"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise FieldError(f"got {value}, must be positive", name)
+        check_numbers(self, infinite=("explode",))
+        at_least(self, 1, "updates", "batch_tokens", "accumulate", "max_length", "log_every", "keep", "threads")
+        at_least(self, 0, "evaluate_every", "save_every", "score_sentences", "patience", "average", "clip")
+        positive(self, "epochs", "minutes", "explode")
+        if self.threads is not None and self.threads > MOST_THREADS:
+            raise FieldError(f"got {self.threads}, must be at most {MOST_THREADS}", "threads")
         if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", self.device):
             raise FieldError(f"got {self.device!r}, allowed: 'auto', 'cpu', 'cuda', 'cuda:0' ..., 'mps'", "device")
         if not 0 <= self.label_smoothing < 1:
@@ -158,12 +162,13 @@ class DecodeConfig:
     batch_tokens: int = 4096
 
     def __post_init__(self) -> None:
-        _least(self, 1, "beams", "max_length", "batch_tokens")
+        check_numbers(self)
+        at_least(self, 1, "beams", "max_length", "batch_tokens")
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A whole training run. seed: of the initial values, the order of the data and dropout."""
+    """A whole training run. name: of its folder in runs/. seed: of initial values, the order of the data, dropout."""
 
     name: str
     train: TrainConfig
@@ -174,6 +179,13 @@ class Recipe:
     optimizer: OptimizerConfig = OptimizerConfig()
     schedule: ScheduleConfig = ScheduleConfig()
     decode: DecodeConfig = field(default_factory=DecodeConfig)
+
+    def __post_init__(self) -> None:
+        check_numbers(self)
+        at_least(self, 0, "seed")
+        if not NAME.fullmatch(self.name):
+            problem = "may hold letters, digits, spaces and . _ + -, at most 100, since a folder is called like it"
+            raise FieldError(f"got {self.name!r}; it {problem}", "name")
 
     @staticmethod
     def parse(data: dict[str, Any]) -> Recipe:
@@ -222,12 +234,14 @@ def override(data: dict[str, Any], text: str) -> None:
     """Puts one "table.key=value" into nested dictionaries. The value is read as TOML, or else as a text.
 
     Raises:
-        InputError: no "=", or a path through something that is not a table.
+        InputError: no "=", a line break, or a path through something that is not a table.
     """
     path, equals, raw = text.partition("=")
     keys = path.strip().split(".")
     if not equals or not all(keys):
         raise InputError(f"--set {text}: expected table.key=value, for example train.updates=100")
+    if any(ord(character) < 32 and character != "\t" for character in text):
+        raise InputError(f"--set {text!r}: a line break or control character; give each key with its own --set")
     try:
         value = tomllib.loads(f"value = {raw}")["value"]
     except tomllib.TOMLDecodeError:
@@ -275,10 +289,3 @@ def _split_model(table: Any) -> Any:
             known = ", ".join(["shape", "init", "spec", *allowed])
             raise FieldError(f"unknown key{more}; allowed here: {known}", f"model.{key}")
     return own | {"arguments": {k: convert(hints[k], v, f"model.{k}") for k, v in rest.items()}}
-
-
-def _least(part: Any, least: int, *names: str) -> None:
-    for name in names:
-        value = getattr(part, name)
-        if value is not None and not value >= least:
-            raise FieldError(f"got {value}, must be at least {least}", name)

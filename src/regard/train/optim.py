@@ -8,6 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from regard.ranges import at_least, check_numbers, positive
 from regard.values import FieldError
 
 
@@ -26,11 +27,9 @@ class OptimizerConfig:
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("lr", "eps"):
-            if getattr(self, name) <= 0:
-                raise FieldError(f"got {getattr(self, name)}, must be positive", name)
-        if self.weight_decay < 0:
-            raise FieldError(f"got {self.weight_decay}, must not be negative", "weight_decay")
+        check_numbers(self)
+        positive(self, "lr", "eps")
+        at_least(self, 0, "weight_decay")
         for i, beta in enumerate(self.betas):
             if not 0 <= beta < 1:
                 raise FieldError(f"got {beta}, must lie in [0, 1)", f"betas[{i}]")

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from regard.ranges import check_numbers
 from regard.values import FieldError
 
 
@@ -39,6 +40,7 @@ class ScheduleConfig:
     follow: Literal["updates", "minutes"] = "updates"
 
     def __post_init__(self) -> None:
+        check_numbers(self)
         for name in ("warmup", "minimum"):
             if getattr(self, name) < 0:
                 raise FieldError(f"got {getattr(self, name)}, must not be negative", name)
