@@ -114,28 +114,35 @@ class _LinearCrossEntropy(torch.autograd.Function):
             d_bias = None if bias is None else torch.zeros_like(bias, dtype=wide)
             keep, index = counted.to(wide), labels.clamp(min=0)[:, None]
             loss, nll = hidden.new_zeros((), dtype=wide), hidden.new_zeros((), dtype=wide)
-            for start in range(0, hidden.shape[0], chunk):
+            # The same memory for every chunk: fresh pages cost more than the arithmetic that fills them.
+            rows = min(chunk, len(hidden))
+            narrow_CV = torch.empty(rows, len(weight), dtype=dtype, device=hidden.device)
+            wide_CV = narrow_CV if dtype == wide else torch.empty_like(narrow_CV, dtype=wide)
+            logp_CV, product = torch.empty_like(wide_CV), torch.empty_like(low)
+            for start in range(0, len(hidden), chunk):
                 here = slice(start, start + chunk)
                 h = h_low[here]
-                logits = torch.nn.functional.linear(h, low).to(wide)
+                logits = torch.mm(h, low.mT, out=narrow_CV[: len(h)])
+                if dtype != wide:
+                    logits = wide_CV[: len(h)].copy_(logits)
                 if bias is not None:
                     logits += bias
                 picked = logits.gather(-1, index[here])[:, 0]
-                logp = torch.log_softmax(logits, -1)
+                logp = torch.log_softmax(logits, -1, out=logp_CV[: len(h)])
                 token_nll = -logp.gather(-1, index[here])[:, 0]
                 total = h.to(wide) @ row_sum + bias_sum
                 each = token_nll + picked - right * picked - spread * total
                 loss, nll = loss + keep[here] @ each, nll + keep[here] @ token_nll
                 grad = logp.exp_()
-                grad.scatter_add_(-1, index[here], grad.new_full((grad.shape[0], 1), -right))
+                grad.scatter_add_(-1, index[here], grad.new_full((len(h), 1), -right))
                 if d_bias is not None:
                     d_bias += keep[here] @ grad
-                grad = grad.to(dtype)
-                torch.mm(grad, low, out=d_hidden[here])
                 if dtype == wide:
                     d_weight.addmm_(grad.mT, h)
                 else:
-                    d_weight += grad.mT @ h
+                    grad = narrow_CV[: len(h)].copy_(grad)
+                    d_weight += torch.mm(grad.mT, h, out=product)
+                torch.mm(grad, low, out=d_hidden[here])
             d_hidden = (d_hidden - spread * row_sum).masked_fill_(~counted[:, None], 0)
             d_weight -= spread * h_low.sum(0, dtype=wide)
             if d_bias is not None:
