@@ -22,7 +22,9 @@ from regard.nn.position import ALiBi, RelativeBias, Rotary, wide
 class Attend(Watchable):
     """softmax(cap(q k^T * scale + bias), masked) v.
 
-    A query with no key left gives 0 (and finite gradients); what stands in a masked slot, even NaN, changes nothing.
+    A query with no key left gives 0 (and finite gradients). What a query may not see changes nothing for it, bit for
+    bit, whatever finite value it has; what no query of the row may see (padding, unused slots of a cache) may even be
+    NaN. A key that another query of its row sees must be finite: its weight is 0 here, but 0 x NaN is NaN.
     The fused path is torch's scaled_dot_product_attention; `watched` (by `record`) and whatever it cannot do take
     the plain path, which is also the definition.
     """

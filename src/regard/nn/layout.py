@@ -26,7 +26,8 @@ class Layout:
     """Where the tokens of a batch [B, T] stand.
 
     positions: [T] or [B, T] int64, absolute. lengths: [B] valid tokens a row, the rest is padding on the right (None:
-    no padding). documents: [B, T] int64, tokens see only their own document (None: a row is one document).
+    no padding). documents: [B, T] int64, tokens see only their own document (None: a row is one document). A document
+    is a run of equal ids: an id that comes again after another document is a new document.
     counted: positions are simply 0 .. T-1 (known on the host, so that masks can be told by structure).
     """
 
@@ -61,19 +62,73 @@ class Layout:
             return None
         return torch.arange(length, device=self.lengths.device) < self.lengths[:, None]
 
+    def same_document(self) -> Tensor | None:
+        """[B, T, T] bool: which tokens stand in one document; None when there are no documents."""
+        if self.documents is None:
+            return None
+        runs = document_starts(self.documents).cumsum(1)
+        return runs[:, :, None] == runs[:, None, :]
 
-_pytree.register_dataclass(Layout, field_names=["positions", "lengths", "documents"], drop_field_names=["counted"])
+
+# `counted` is a fact about the values, so it is part of the tree's structure: a tree that was flattened and rebuilt
+# (compile, export, tree_map) must not fall back to the default and count its positions anew.
+_pytree.register_pytree_node(
+    Layout,
+    lambda layout: ([layout.positions, layout.lengths, layout.documents], layout.counted),
+    lambda fields, counted: Layout(*fields, counted),  # type: ignore[call-arg]
+    serialized_type_name="regard.nn.Layout",
+)
+
+
+def check_batch(
+    shape: torch.Size | tuple[int, int],
+    lengths: Tensor | None = None,
+    positions: Tensor | None = None,
+    documents: Tensor | None = None,
+    segments: Tensor | None = None,
+) -> None:
+    """Raises InputError when what is told about a batch [B, T] does not fit it.
+
+    Shapes are always checked; values only on a CPU in eager mode, where looking at them costs no waiting.
+    """
+    rows, width = shape
+    for name, given in (("positions", positions), ("documents", documents), ("segments", segments)):
+        allowed = [(rows, width), (1, width), *([(width,)] if name == "positions" else [])]
+        if given is not None and given.shape not in allowed:
+            raise InputError(f"{name}: got {list(given.shape)} for tokens [{rows}, {width}]; give one for each token")
+    if lengths is None:
+        return
+    if lengths.shape != (rows,) or lengths.is_floating_point() or lengths.dtype == torch.bool:
+        raise InputError(f"lengths: got {lengths.dtype} {list(lengths.shape)}; give {rows} integers, one a row")
+    if type(lengths) is Tensor and lengths.device.type == "cpu" and rows and not torch.compiler.is_compiling():
+        least, most = (int(n) for n in lengths.aminmax())
+        if least < 0 or most > width:
+            wrong = least if least < 0 else most
+            raise InputError(f"lengths: got {wrong}, a row of this batch has from 0 to {width} tokens")
+
+
+def document_starts(documents: Tensor) -> Tensor:
+    """[B, T] bool: where a document begins."""
+    starts = torch.ones_like(documents, dtype=torch.bool)
+    starts[:, 1:] = documents[:, 1:] != documents[:, :-1]
+    return starts
 
 
 def document_positions(documents: Tensor) -> Tensor:
-    """[B, T] positions that restart at 0 wherever the document changes; documents are contiguous."""
+    """[B, T] positions that restart at 0 wherever a document begins."""
     place = torch.arange(documents.shape[1], device=documents.device).expand_as(documents)
-    starts = torch.ones_like(documents, dtype=torch.bool)
-    starts[:, 1:] = documents[:, 1:] != documents[:, :-1]
-    return place - torch.where(starts, place, 0).cummax(1).values
+    return place - torch.where(document_starts(documents), place, 0).cummax(1).values
 
 
-@dataclass(frozen=True)
+def document_turns(documents: Tensor) -> Tensor:
+    """[B, T]: the how-manyth document of its id each token is in (1, unless an id comes again)."""
+    places = torch.arange(documents.shape[1], device=documents.device)
+    same = documents[:, :, None] == documents[:, None, :]
+    begun = document_starts(documents)[:, None, :] & (places <= places[:, None])
+    return (same & begun).sum(-1)
+
+
+@dataclass
 class Visible:
     """A realised mask. causal: the lower triangle, by flag. allowed: bool [B or 1, H or 1, T or 1, S].
 
@@ -85,12 +140,15 @@ class Visible:
     allowed: Tensor | None = None
     empty_rows: bool = False
     clean: bool = False
+    _triangle: Tensor | None = None
 
     def tensor(self, queries: int, keys: int, device: torch.device) -> Tensor | None:
-        """The mask as a tensor [.., T, S], or None when everything is visible."""
-        if self.causal:
-            return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
-        return self.allowed
+        """The mask as a tensor [.., T, S], or None when everything is visible; made once, for all layers."""
+        if not self.causal:
+            return self.allowed
+        if self._triangle is None:
+            self._triangle = torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
+        return self._triangle
 
 
 @dataclass(frozen=True)
@@ -117,7 +175,8 @@ class Context:
 
     Args:
         layout: of the new tokens. keys: how many keys there are (with a cache: its slots in use and the new ones).
-        mask: a run-time mask that replaces the spec's: a Mask, or a bool tensor broadcastable to [B, H, T, S].
+        mask: a run-time mask that replaces the spec's (not what the batch says: padding, documents, slots of a cache
+            that hold nothing): a Mask, or a bool tensor broadcastable to [B, H, T, S].
     """
 
     def __init__(
@@ -177,8 +236,11 @@ class Context:
         def make() -> Visible:
             assert self.memory is not None
             theirs = self.memory.layout
-            if theirs.documents is not None and self.layout.documents is not None:
-                same = self.layout.documents[:, :, None] == theirs.documents[:, None, :]
+            ours = self.layout.documents
+            if theirs.documents is not None and ours is not None:
+                # an id that comes again is a new document, and goes with the one of the same turn on the other side
+                same = ours[:, :, None] == theirs.documents[:, None]
+                same = same & (document_turns(ours)[:, :, None] == document_turns(theirs.documents)[:, None])
                 valid = theirs.valid(theirs.documents.shape[1])
                 same = same if valid is None else same & valid[:, None]
                 return Visible(allowed=same[:, None], empty_rows=True)
@@ -191,13 +253,33 @@ class Context:
         if isinstance(mask, Mask):
             return self._realise(mask)
         # [T, S], [B, T, S] and [B, H, T, S] are accepted, with 1 wherever a dimension is shared
-        mask = mask[None, None] if mask.ndim == 2 else mask[:, None] if mask.ndim == 3 else mask
-        if mask.ndim != 4 or mask.dtype != torch.bool or mask.shape[-1] != self.keys:
-            given = f"{mask.dtype} {list(mask.shape)}"
+        given, mask = mask, mask[None, None] if mask.ndim == 2 else mask[:, None] if mask.ndim == 3 else mask
+        fits = mask.ndim == 4 and mask.shape[2] in (1, self.queries) and mask.shape[3] == self.keys
+        if not fits or mask.dtype != torch.bool:
+            shapes = "[T, S], [B, T, S] or [B, H, T, S]"
             raise InputError(
-                f"mask: got {given}; give a bool tensor [T, S], [B, T, S] or [B, H, T, S], S = {self.keys}"
+                f"mask: got {given.dtype} {list(given.shape)}; "
+                f"give a bool tensor {shapes}, T = {self.queries} and S = {self.keys}"
             )
-        return Visible(allowed=mask, empty_rows=True, clean=self.cache is not None)
+        told = self.once("told", self._told)
+        allowed = mask if told is None else mask & told
+        return Visible(allowed=allowed, empty_rows=True, clean=self.cache is not None)
+
+    def _told(self) -> Tensor | None:
+        """[B, 1, T or 1, S] bool: what the batch itself lets be seen; None: it says nothing.
+
+        Neither padding, nor slots of the cache that hold nothing, nor other documents.
+        """
+        layout, told = self.layout, None
+        if self.cache is not None:
+            if not self.cache.even or layout.lengths is not None:
+                told = self.cache.filled(self.keys)[:, None, None, :]
+        elif (valid := layout.valid(self.queries)) is not None:
+            told = valid[:, None, None, :]
+        same = layout.same_document()
+        if same is None:
+            return told
+        return same[:, None] if told is None else same[:, None] & told
 
     def _realise(self, mask: Mask) -> Visible:
         layout, plain = self.layout, isinstance(mask, Causal | Everything)
@@ -218,13 +300,8 @@ class Context:
         q = layout.positions if layout.positions.ndim == 2 else layout.positions[None]
         k = self.key_positions if self.key_positions.ndim == 2 else self.key_positions[None]
         allowed = mask.allows(q[:, None, :, None], k[:, None, None, :])
-        if self.cache is not None:
-            if not self.cache.even or layout.lengths is not None:
-                allowed = allowed & self.cache.filled(self.keys)[:, None, None, :]
-        elif layout.lengths is not None:
-            allowed = allowed & layout.valid(self.queries)[:, None, None, :]  # type: ignore[index]
-        if layout.documents is not None:
-            allowed = allowed & (layout.documents[:, None, :, None] == layout.documents[:, None, None, :])
+        told = self.once("told", self._told)
+        allowed = allowed if told is None else allowed & told
         # A row of padding may see nothing; so may a row under a mask that hides the token itself. Padding is zeroed at
         # the start of the stack and unused slots of a cache are zero, so these need no blanking.
         padding_only = isinstance(mask, Causal | Everything) and layout.documents is None

@@ -15,7 +15,7 @@ from regard.mask import Mask
 from regard.nn import heads as H
 from regard.nn.build import build_part
 from regard.nn.dropout import Dropout
-from regard.nn.layout import Context, Layout, Memory
+from regard.nn.layout import Context, Layout, Memory, check_batch
 from regard.nn.position import Learned, RelativeBias, Sinusoidal
 from regard.nn.residual import Layer
 
@@ -143,6 +143,7 @@ class _Tower(nn.Module):
         if given is None or given.ndim != (2 if ids is not None else 3):
             raise InputError("the model needs ids [batch, time], or inputs_embeds [batch, time, hidden]")
         queries = given.shape[1]
+        check_batch(given.shape[:2], lengths, positions, documents, segments)
         if cache is not None:
             if documents is not None:
                 raise InputError("documents and a cache do not go together: decode one document a row")
@@ -195,8 +196,12 @@ class LanguageModel(_Tower):
             ids: [B, T] int64; with a cache the new tokens only. inputs_embeds: [B, T, E] instead of ids.
             lengths: [B] valid tokens a row; the rest is padding on the right.
             positions: [T] or [B, T] absolute positions, if not simply counted.
-            documents: [B, T] packed documents; tokens see their own only, and each counts from 0.
-            mask: replaces the spec's masks in this pass: a Mask, or a bool tensor (True = may attend).
+            documents: [B, T] packed documents, runs of equal ids; tokens see their own only, and each counts from 0.
+            mask: replaces the spec's masks in this pass (a Mask, or a bool tensor; True = may attend), and is joined
+                with padding, documents and the slots of the cache that hold a token.
+
+        Raises:
+            InputError: what is told does not fit the batch; values are looked at on a CPU only, never on a GPU.
         """
         out, _ = self.states(ids, lengths, positions, segments, documents, mask, cache, memory, inputs_embeds)
         return out if hidden else self.head(out)
