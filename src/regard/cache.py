@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from regard.errors import InputError
+
+if TYPE_CHECKING:
+    from regard.nn.layout import Memory
 
 
 class KVState:
@@ -79,11 +82,13 @@ class Cache:
         length: slots in use (host int). lengths: [B] int64, tokens of each row. even: all rows are as long, none
             of padding, and slot = position.
         states: [step of the stack][sublayer] -> state (None for parts without memory).
+        memory: what the decoder attends to, from the first step on; its rows follow `take`.
     """
 
     def __init__(self, states: list[Any], batch: int, capacity: int, device: torch.device) -> None:
         self.states, self.batch, self.capacity = states, batch, capacity
         self.length, self.even = 0, True
+        self.memory: Memory | None = None
         self.lengths = torch.zeros(batch, dtype=torch.int64, device=device)
         self._positions: Tensor | None = None  # [B, capacity], -1 where a slot holds nothing; None while even
         self._counted = torch.arange(capacity, device=device)
@@ -105,6 +110,22 @@ class Cache:
         if self._positions is None:
             return torch.ones(self.batch, keys, dtype=torch.bool, device=self.lengths.device)
         return self._positions[:, :keys] >= 0
+
+    def bind(self, memory: Memory | None) -> Memory | None:
+        """The memory whose keys and values the states hold: the first one that is given, then that one's rows.
+
+        Raises:
+            InputError: another memory than that one (or rows of it), or one of another number of rows.
+        """
+        if memory is None:
+            return self.memory
+        if self.memory is None:
+            if memory.hidden.shape[0] != self.batch:
+                raise InputError(f"memory: got {memory.hidden.shape[0]} rows for a cache of {self.batch}; give as many")
+            self.memory = memory
+        elif memory.origin is not self.memory.origin:
+            raise InputError("memory: the cache was filled from another source; make a new cache for each source")
+        return self.memory
 
     def reserve(self, queries: int, positions: Tensor | None, lengths: Tensor | None) -> None:
         """Notes where the tokens that are about to be written stand (before the layers run).
@@ -141,6 +162,7 @@ class Cache:
         for state in self._all():
             state.take(rows)
         self.batch, self.lengths = len(rows), self.lengths[rows]
+        self.memory = None if self.memory is None else self.memory.take(rows)
         self._positions = None if self._positions is None else self._positions[rows]
 
     def mark(self) -> Mark:

@@ -146,15 +146,30 @@ class Not(Mask):
 
 def is_causal(mask: Mask) -> bool:
     """Whether the mask lets no token see a later one; decided from its structure, so False when not provable."""
+    return whole_prefix(mask) == 0
+
+
+def whole_prefix(mask: Mask) -> int | None:
+    """The least n such that no token sees a later one, save for the first n among each other: 0 for a causal mask.
+
+    A model of such a mask goes token by token when its first n tokens have come in one pass. None: there is no n, as
+    far as the mask's structure tells.
+
+    >>> whole_prefix(Causal() & Window(3)), whole_prefix(Causal() | Prefix(5)), whole_prefix(Everything())
+    (0, 5, None)
+    """
     match mask:
         case Causal():
-            return True
+            return 0
+        case Prefix(length):
+            return 0 if length == 1 else length  # the first token is later than none
         case And(a, b):
-            return is_causal(a) or is_causal(b)
+            return min((n for n in (whole_prefix(a), whole_prefix(b)) if n is not None), default=None)
         case Or(a, b):
-            return is_causal(a) and is_causal(b)
+            both = whole_prefix(a), whole_prefix(b)
+            return None if both[0] is None or both[1] is None else max(both[0], both[1])
         case _:
-            return False
+            return None
 
 
 def _look_up(table: Sequence[int], index: Any) -> Any:

@@ -130,9 +130,9 @@ def test_fault_K5_windows_are_kept_by_beams() -> None:
         plain.stack.layers[0][1],
     )
     part = replace(plain, stack=replace(plain.stack, layers=(layer, plain.stack.layers[1])))
-    assert can_share(plain)
-    assert not can_share(part)
     model = built(part)
+    assert can_share(built(plain))
+    assert not can_share(model)
     assert isinstance(make_steps(model, P.Prompt(torch.ones(1, 1, dtype=torch.int64)), 3, 4), Rows)
     for prompt in ([5, 6, 7, 8, 9], [4]):
         found = regard.generate(model, [prompt, [1] * 7], 8, beams=3, end_tokens=[])[0]

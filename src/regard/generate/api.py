@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from regard.errors import InputError
 from regard.generate import prompts as P
 from regard.generate.beam import BeamSearch, OnStep
 from regard.generate.hypothesis import Hypothesis
 from regard.generate.sampling import Sampler, StopWatch
-from regard.generate.steps import Prompt, decoder_of, make_steps, position_limit
+from regard.generate.steps import Prompt, check_causal, decoder_of, make_steps, position_limit
+from regard.nn.mode import evaluating
 
 DEFAULT_NEW_TOKENS = 128
 
@@ -38,7 +40,8 @@ def generate(
 ) -> list[Hypothesis]:
     """Continues prompts with a language model, or turns them into a target with an encoder-decoder.
 
-    All prompts run in one batch; each result is what the prompt alone would give.
+    All prompts run in one batch; each result is what the prompt alone would give. The model runs in eval mode, whatever
+    mode it is in, and is left in that.
 
     Args:
         prompts: texts or lists of token ids; for an encoder-decoder they are the source. A text's end token is added
@@ -60,7 +63,8 @@ def generate(
         The best Hypothesis of each prompt, in order.
 
     Raises:
-        InputError: a setting out of range, a prompt that is empty or too long, settings that exclude each other.
+        InputError: a setting out of range, a prompt that is empty or too long, settings that exclude each other, a
+            model that cannot go token by token because its masks are not causal.
         FailureError: no token is left to choose from (NaN in the model, everything banned).
     """
     encoder_decoder = P.is_encoder_decoder(model)
@@ -78,21 +82,26 @@ def generate(
         return []
 
     limits = _limits(model, rows, max_new_tokens, encoder_decoder)
-    if encoder_decoder:
-        prompt = P.encoded_prompt(model, rows, P.start_id(model) if start_token is None else start_token)
-    else:
-        prompt = Prompt(*P.pad(rows, model.device))
-    steps = make_steps(model, prompt, beams, max(limits))
-    if beams > 1:
-        found = [best[0] for best in search.run(steps, limits, on_step)]
-        return [P.hypothesis(f, model.tokenizer, ends, length_penalty) for f in found]
+    check_causal(model, [1 if encoder_decoder else len(row) for row in rows])
     watch = StopWatch(model.tokenizer, stops, len(rows)) if stops else None
-    # padding repeats a row's first token, so that it adds none to those seen
-    first = prompt.ids[:, :1]
-    inside = torch.arange(prompt.ids.shape[1], device=first.device) < prompt.counts[:, None]
-    found = sampler.run(steps, limits, seeds, torch.where(inside, prompt.ids, first), watch)
+    with evaluating(model):
+        if encoder_decoder:
+            prompt = P.encoded_prompt(model, rows, P.start_id(model) if start_token is None else start_token)
+        else:
+            prompt = Prompt(*P.pad(rows, model.device))
+        steps = make_steps(model, prompt, beams, max(limits))
+        if beams > 1:
+            found = [best[0] for best in search.run(steps, limits, on_step)]
+        else:
+            found = sampler.run(steps, limits, seeds, _seen(prompt), watch)
     texts: Sequence[str | None] = [None] * len(rows) if watch is None else watch.finish()
     return [P.hypothesis(f, model.tokenizer, ends, length_penalty, t) for f, t in zip(found, texts, strict=True)]
+
+
+def _seen(prompt: Prompt) -> Tensor:
+    """[B, P] the tokens of each prompt; padding repeats a row's first token, so that it adds none."""
+    inside = torch.arange(prompt.ids.shape[1], device=prompt.ids.device) < prompt.counts[:, None]
+    return torch.where(inside, prompt.ids, prompt.ids[:, :1])
 
 
 def _rows(model: Any, prompts: Any, encoder_decoder: bool) -> list[list[int]]:

@@ -17,6 +17,7 @@ hypotheses of a sentence:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,6 +25,8 @@ import torch
 from torch import Tensor
 
 from regard import spec
+from regard.errors import InputError
+from regard.nn.body import Body
 from regard.nn.layout import Memory
 
 
@@ -67,14 +70,36 @@ class Prompt:
 
 def make_steps(model: Any, prompt: Prompt, width: int, new_tokens: int) -> Steps:
     """The way to step `model` with at most `width` hypotheses a sentence for at most `new_tokens` tokens."""
-    shared = width > 1 and can_share(model.spec)
+    shared = width > 1 and can_share(model)
     return (SharedSlots if shared else Rows)(model, prompt, width, new_tokens)
 
 
-def can_share(model: spec.LanguageModel | spec.EncoderDecoder) -> bool:
-    """Whether hypotheses may share a row: every self-attention of the decoder is plainly causal."""
-    masks = [body.mask for _, body in spec.bodies(decoder_of(model)) if isinstance(body, spec.Attention)]
-    return all(mask == spec.Causal() for mask in masks)
+def can_share(model: Any) -> bool:
+    """Whether hypotheses may share a row of the cache: every part of the decoder says so."""
+    return all(body.shares_slots for body in _bodies(model))
+
+
+def check_causal(model: Any, prompts: Sequence[int]) -> None:
+    """Raises InputError where going token by token would not be what the model's masks say; prompts: their lengths."""
+    needed = [body.whole_prefix for body in _bodies(model)]
+    if any(n is None for n in needed):
+        raise InputError(
+            "the model's masks let tokens see later ones, so it cannot go token by token; "
+            "generate with a model whose masks are causal"
+        )
+    most = max((n for n in needed if n is not None), default=0)
+    for number, length in enumerate(prompts):
+        if length < most:
+            raise InputError(
+                f"prompt {number} has {length} tokens for the decoder, the model's prefix of {most} must come whole; "
+                "give a longer prompt"
+            )
+
+
+def _bodies(model: Any) -> list[Body]:
+    """The mixers and feed-forward parts of what generates."""
+    tower = model.decoder if isinstance(model.spec, spec.EncoderDecoder) else model
+    return [body for layer in tower.stack.layers for body in layer.bodies().values()]
 
 
 def decoder_of(model: spec.LanguageModel | spec.EncoderDecoder) -> spec.LanguageModel:
@@ -91,7 +116,7 @@ class _Cached:
     """The prompt, and the cache it fills."""
 
     def __init__(self, model: Any, prompt: Prompt, capacity: int) -> None:
-        self.model, self.prompt, self.memory = model, prompt, prompt.memory
+        self.model, self.prompt = model, prompt
         self.cache = model.new_cache(len(prompt.ids), capacity)
         self.positions = prompt.counts  # [rows]: where the next token stands
         self.table = position_limit(decoder_of(model.spec).embedding)
@@ -110,13 +135,12 @@ class _Cached:
         return positions[:, None]
 
     def _run(self, ids: Tensor, **options: Any) -> Tensor:
-        if self.memory is not None:
-            options["memory"] = self.memory
+        if self.prompt.memory is not None:
+            options["memory"] = self.prompt.memory  # the cache knows which of its rows are left
         return self.model(ids, cache=self.cache, **options)
 
     def take(self, rows: Tensor) -> None:
         self.cache.take(rows)
-        self.memory = None if self.memory is None else self.memory.take(rows)
         self.positions = self.positions[rows]
 
 

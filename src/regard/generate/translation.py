@@ -12,7 +12,8 @@ from regard.generate import prompts as P
 from regard.generate.api import translation_limit
 from regard.generate.beam import BeamSearch, OnStep
 from regard.generate.hypothesis import Hypothesis
-from regard.generate.steps import make_steps, position_limit
+from regard.generate.steps import check_causal, make_steps, position_limit
+from regard.nn.mode import evaluating
 
 Progress = Callable[[int, int], None]  # (texts done, texts in all)
 
@@ -32,6 +33,8 @@ def translate(
     progress: Progress | None = None,
 ) -> list[list[Hypothesis]]:
     """Translates texts by beam search; beams=1 is greedy. What the search does is told in `regard.generate.beam`.
+
+    The model runs in eval mode, whatever mode it is in, and is left in that.
 
     Texts are sorted by length and run in batches; a text's translations do not depend on its batch. A text of nothing
     but white space has an empty translation. The padding and start tokens are never generated.
@@ -66,6 +69,7 @@ def translate(
     )
     sources = P.source_ids(model, texts)
     P.check_ids(model, sources, position_limit(model.spec.encoder.embedding), "text")
+    check_causal(model, [1] * len(sources))
     table = position_limit(model.spec.decoder.embedding)
 
     results = [[Hypothesis([], "", 0.0, [], "stop")] for _ in texts]
@@ -75,8 +79,9 @@ def translate(
         numbers = [filled[i] for i in batch]
         limits = [max_length or translation_limit(len(sources[i])) for i in numbers]
         limits = limits if table is None else [min(limit, table) for limit in limits]
-        prompt = P.encoded_prompt(model, [sources[i] for i in numbers], target.start_id)
-        found = search.run(make_steps(model, prompt, beams, max(limits)), limits, on_step)
+        with evaluating(model):
+            prompt = P.encoded_prompt(model, [sources[i] for i in numbers], target.start_id)
+            found = search.run(make_steps(model, prompt, beams, max(limits)), limits, on_step)
         for number, hypotheses in zip(numbers, found, strict=True):
             results[number] = [P.hypothesis(h, target, ends, length_penalty) for h in hypotheses]
         done += len(batch)

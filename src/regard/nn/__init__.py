@@ -5,5 +5,6 @@ from regard.nn.dropout import Dropout, set_generator
 from regard.nn.hook import HookPoint, record
 from regard.nn.layout import Layout, Memory
 from regard.nn.linear import Linear
+from regard.nn.mode import evaluating
 
-__all__ = ["Dropout", "HookPoint", "Layout", "Linear", "Memory", "build", "record", "set_generator"]
+__all__ = ["Dropout", "HookPoint", "Layout", "Linear", "Memory", "build", "evaluating", "record", "set_generator"]

@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 from regard import spec
 from regard.cache import CrossState, KVState
+from regard.mask import Causal, whole_prefix
+from regard.nn.body import Body
 from regard.nn.dropout import Dropout
 from regard.nn.hook import HookPoint, Watchable
 from regard.nn.layout import Context, Visible
@@ -107,7 +109,7 @@ def blank_unseen(k: Tensor, v: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]
     return k.masked_fill(unseen, 0.0), v.masked_fill(unseen, 0.0)
 
 
-class _Projections(nn.Module):
+class _Projections(Body):
     """What self- and cross-attention share: the four projections, q/k norms and Attend."""
 
     def __init__(self, part: spec.Attention | spec.CrossAttention, size: int, key_size: int) -> None:
@@ -150,6 +152,8 @@ class Attention(_Projections):
     def __init__(self, part: spec.Attention, size: int) -> None:
         super().__init__(part, size, size)
         self.mask, self.mask_key = part.mask, f"mask {part.mask!r}"
+        # the mask that tells hypotheses apart replaces this one, which then must have said no more than "causal"
+        self.shares_slots, self.whole_prefix = part.mask == Causal(), whole_prefix(part.mask)
         self.rotary = None if part.rotary is None else Rotary(part.rotary, part.head_dim)
         self.score_bias: ALiBi | RelativeBias | None = None
         if isinstance(part.score_bias, spec.ALiBi):
@@ -173,7 +177,13 @@ class Attention(_Projections):
 
 
 class CrossAttention(_Projections):
-    """Attention from the decoder's tokens to the encoder's memory; with a cache, keys and values are made once."""
+    """Attention from the decoder's tokens to the encoder's memory; with a cache, keys and values are made once.
+
+    It sees no other token of the decoder, so beams share the row of their sentence.
+    """
+
+    shares_slots = True
+    whole_prefix = 0
 
     def __init__(self, part: spec.CrossAttention, size: int, memory_size: int) -> None:
         super().__init__(part, size, memory_size)

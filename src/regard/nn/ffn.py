@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard import spec
+from regard.nn.body import PerToken
 from regard.nn.dropout import Dropout
 from regard.nn.linear import Linear
 
@@ -27,7 +29,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }  # fmt: skip
 
 
-class MLP(nn.Module):
+class MLP(PerToken):
     """down(activation(up(x)))."""
 
     def __init__(self, part: spec.MLP, size: int) -> None:
@@ -37,11 +39,11 @@ class MLP(nn.Module):
         self.activation = ACTIVATIONS[part.activation]
         self.dropout = Dropout(part.dropout)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, context: Any = None, state: Any = None) -> Tensor:
         return self.down(self.dropout(self.activation(self.up(x))))
 
 
-class GatedMLP(nn.Module):
+class GatedMLP(PerToken):
     """down(activation(gate(x)) * up(x)) (arXiv:2002.05202)."""
 
     def __init__(self, part: spec.GatedMLP, size: int) -> None:
@@ -52,5 +54,5 @@ class GatedMLP(nn.Module):
         self.activation = ACTIVATIONS[part.activation]
         self.dropout = Dropout(part.dropout)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, context: Any = None, state: Any = None) -> Tensor:
         return self.down(self.dropout(self.activation(self.gate(x)) * self.up(x)))

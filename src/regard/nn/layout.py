@@ -7,7 +7,7 @@ them the realised masks: each distinct mask once, from structure and host-known 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -153,10 +153,18 @@ class Visible:
 
 @dataclass(frozen=True)
 class Memory:
-    """What an encoder gives a decoder: hidden states [B, S, E] and where their tokens stand."""
+    """What an encoder gives a decoder: hidden states [B, S, E] and where their tokens stand.
+
+    origin: what the memory was made from (None: itself). By its identity a cache knows its memory and any rows of it.
+    """
 
     hidden: Tensor
     layout: Layout
+    origin: Any = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.origin is None:
+            object.__setattr__(self, "origin", self.hidden)
 
     def take(self, rows: Tensor) -> Memory:
         """The memory of some rows only."""
@@ -164,10 +172,10 @@ class Memory:
         lengths = None if layout.lengths is None else layout.lengths[rows]
         documents = None if layout.documents is None else layout.documents[rows]
         positions = layout.positions if layout.positions.ndim == 1 else layout.positions[rows]
-        return Memory(self.hidden[rows], Layout(positions, lengths, documents, layout.counted))
+        return Memory(self.hidden[rows], Layout(positions, lengths, documents, layout.counted), self.origin)
 
 
-_pytree.register_dataclass(Memory, field_names=["hidden", "layout"])
+_pytree.register_dataclass(Memory, field_names=["hidden", "layout"], drop_field_names=["origin"])
 
 
 class Context:

@@ -147,6 +147,7 @@ class _Tower(nn.Module):
         if cache is not None:
             if documents is not None:
                 raise InputError("documents and a cache do not go together: decode one document a row")
+            memory = cache.bind(memory)
             cache.reserve(queries, positions, lengths)
             places = cache.next_positions(queries) if positions is None else positions
             layout = Layout(places, lengths, None, counted=False)
@@ -288,7 +289,7 @@ class EncoderDecoder(nn.Module):
     def encode(self, source: Tensor, lengths: Tensor | None = None, documents: Tensor | None = None) -> Memory:
         """[B, S] source ids -> the memory for the decoder."""
         hidden, layout = self.encoder.states(source, lengths, documents=documents)
-        return Memory(hidden, layout)
+        return Memory(hidden, layout, source)
 
     def head(self, hidden: Tensor) -> Tensor:
         """Hidden states [.., E] -> logits [.., V]."""
@@ -302,18 +303,26 @@ class EncoderDecoder(nn.Module):
         source_lengths: Tensor | None = None,
         source_documents: Tensor | None = None,
         memory: Memory | None = None,
+        cache: Cache | None = None,
         **rest: Any,
     ) -> Tensor:
         """Logits [B, T, V] for target ids [B, T], which include the start token.
 
-        Give `source` [B, S] (with `source_lengths` where rows are padded), or the `memory` of an earlier `encode`. The
-        other arguments are those of the decoder (LanguageModel.forward).
+        Give `source` [B, S] (with `source_lengths` where rows are padded), or the `memory` of an earlier `encode`. With
+        a cache, the memory of its first step is kept: later steps may leave both out. The other arguments are those of
+        the decoder (LanguageModel.forward).
+
+        Raises:
+            InputError: neither is given, or another memory than that of the cache's first step.
         """
+        kept = None if cache is None else cache.memory
+        if memory is None and kept is not None and (source is None or source is kept.origin):
+            memory = kept
         if memory is None:
             if source is None:
                 raise InputError("an encoder-decoder needs source= (ids [batch, time]) or memory=")
             memory = self.encode(source, source_lengths, source_documents)
-        return self.decoder(ids, memory=memory, **rest)
+        return self.decoder(ids, memory=memory, cache=cache, **rest)
 
 
 MODELS: dict[type, type[Any]] = {

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from regard import spec
-from regard.nn.attention import Attention, CrossAttention
+from regard.nn.body import Body
 from regard.nn.build import build_part
 from regard.nn.dropout import Dropout
 from regard.nn.layout import Context
@@ -31,9 +31,7 @@ class Residual(nn.Module):
 
     def branch(self, body: nn.Module, normed: Tensor, context: Context, state: Any) -> Tensor:
         """branch_scale * branch_norm(body(.)), with dropout."""
-        mixer = isinstance(body, Attention | CrossAttention)
-        y = body(normed, context, state) if mixer else body(normed)
-        y = self.dropout(self.branch_norm(y))
+        y = self.dropout(self.branch_norm(body(normed, context, state)))
         return y if self.branch_scale == 1.0 else self.branch_scale * y
 
     def forward(self, x: Tensor, body: nn.Module, context: Context, state: Any) -> Tensor:
@@ -89,13 +87,18 @@ class Layer(nn.Module):
     def new_states(self, batch: int, capacity: int) -> list[Any]:
         """One state a body, None for those without memory; a list for parallel branches."""
 
+        bodies = self.bodies()
+
         def state(role: str) -> Any:
-            body = getattr(self, role)
-            return body.new_state(batch, capacity) if isinstance(body, Attention | CrossAttention) else None
+            return bodies[role].new_state(batch, capacity)
 
         return [
             [state(r) for r in roles] if name.startswith("parallel") else state(roles[0]) for name, roles in self.plan
         ]
+
+    def bodies(self) -> dict[str, Body]:
+        """The mixers and feed-forward parts by role, in order."""
+        return {role: getattr(self, role) for _, roles in self.plan for role in roles}
 
     def forward(self, x: Tensor, context: Context, states: list[Any] | None = None) -> Tensor:
         for i, (name, roles) in enumerate(self.plan):
